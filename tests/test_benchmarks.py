@@ -161,7 +161,7 @@ def test_results_say_which_kernels_they_measured():
     files = report_ages.kernel_files("direct2d")
     assert {
         "csrc/kernels/direct2d/tile/kernel.cuh",
-        "csrc/kernels/direct2d/params.h",
+        "csrc/kernels/direct2d/tile/params.h",
         "csrc/core/cuda/tma.cuh",
     } <= files
     assert "csrc/kernels/box/params.h" not in files

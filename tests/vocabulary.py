@@ -93,6 +93,17 @@ KERNELS = [
         r"\b(depthwise_planes_mma<\w+), (\d[^{}<>]*), (Activation::\w+), (\w+, \w+, \w+)>",
         r"\1, depthwise::PlanesMmaShape{\2, \4}, \3>",
     ),
+    # Template arguments as one struct.
+    Rule(r"\bdirect2d_tile<(\w+, \w+), (\d[^<>{}]*)>", r"direct2d_tile<\1, direct2d::TilePolicy{\2}>"),
+    Rule(r"\bdirect2d_mma<(\w+), (\d[^<>{}]*)>", r"direct2d_mma<\1, direct2d::MmaPolicy{\2}>"),
+    Rule(
+        r"\bdirect3d_streaming<(\w+), (\d+(?:, (?:true|false)){4})(, true)?>",
+        r"direct3d_streaming<\1, direct3d::StreamingPolicy{\2}\3>",
+    ),
+    Rule(
+        r"\bweight_gradient_streaming<(\w+), (\d[^<>{}]*)>",
+        r"weight_gradient_streaming<\1, weight_gradient::StreamingPolicy{\2}>",
+    ),
 ]
 
 # Identifiers, wherever they stand.
@@ -207,7 +218,7 @@ CODE = [
     Rule(r"\bRoom\b", "Buffer", "csrc/kernels/depthwise/cpu/"),
     Rule(r"\b(patch_)?room_\b", lambda m: f"{m[1] or ''}buffer_", "csrc/kernels/"),
     Rule(r"\bmarch\b", "streaming"),
-    Rule(r"\bMarch\b", "Streamed", "csrc/kernels/weight_gradient/"),
+    Rule(r"\bMarch\b", "StepRange", "csrc/kernels/weight_gradient/"),
     Rule(r"(?<=Variant::)products\b|(?<=namespace )products\b|(?<=2d::)products\b|(?<=\")products(?=\")", "mma"),
     Rule(r"(?<=\bs\.)products\(\)|\bproducts\(\)", "mmas()", "csrc/kernels/"),
     Rule(r"\bproducts\b(?=, tile,| };)", "mma", "csrc/(core/problem|kernels/direct2d/config).h"),

@@ -4,8 +4,7 @@
 #include "api/query.h"
 #include "graph/graph_cache.h"
 #include "graph/record_launch.h"
-#include "kernels/weight_gradient/entry_points.h"
-#include "kernels/weight_gradient/problem.h"
+#include "kernels/weight_gradient/family.h"
 #include "tensors/boxed.h"
 #include "tensors/images.h"
 

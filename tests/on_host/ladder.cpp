@@ -19,15 +19,11 @@ namespace torch_conv::ladder {
 float tile[1 << 14];  // the block's shared memory
 }
 
-#include "kernels/ladder/constant1d.cuh"
-#include "kernels/ladder/constant3d.cuh"
-#include "kernels/ladder/l2_halo1d.cuh"
-#include "kernels/ladder/l2_halo3d.cuh"
-#include "kernels/ladder/naive1d.cuh"
-#include "kernels/ladder/naive3d.cuh"
+#include "kernels/ladder/constant.cuh"
+#include "kernels/ladder/l2_halo.cuh"
+#include "kernels/ladder/naive.cuh"
 #include "kernels/ladder/separable3d.cuh"
-#include "kernels/ladder/tiled1d.cuh"
-#include "kernels/ladder/tiled3d.cuh"
+#include "kernels/ladder/tiled.cuh"
 
 using namespace torch_conv;
 using namespace torch_conv::ladder;

@@ -26,24 +26,24 @@ using Kernel = void (*)(TensorMap, PlaneArgs, ParamTaps);
 const std::map<std::string, Kernel> kKernels = {
 #define KERNEL(...) \
   { "direct2d::direct2d_tile<" #__VA_ARGS__ ">", direct2d_tile<__VA_ARGS__> }
-    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 1, false, false, false, false, 0),
-    KERNEL(uint8_t, uint8_t, 5, 5, 1, 1, 1, false, false, false, false, 0),
-    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 2, false, false, false, false, 0),
-    KERNEL(uint8_t, float, 3, 3, 1, 1, 1, false, false, false, false, 0),
-    KERNEL(half_t, half_t, 3, 3, 1, 1, 1, false, false, false, false, 0),
-    KERNEL(half_t, half_t, 5, 4, 1, 1, 2, false, false, false, false, 0),
-    KERNEL(half_t, half_t, 9, 9, 1, 1, 2, false, false, false, false, 0),
-    KERNEL(float, float, 3, 3, 1, 1, 1, false, false, false, false, 0),
-    KERNEL(float, float, 5, 5, 1, 1, 2, false, false, false, false, 0),
-    KERNEL(float, float, 5, 5, 2, 2, 1, false, false, false, false, 0),
-    KERNEL(uint8_t, uint8_t, 3, 3, 1, 2, 1, false, false, false, false, 2),
-    KERNEL(uint8_t, float, 3, 3, 1, 2, 1, false, false, false, false, 2),
-    KERNEL(half_t, half_t, 3, 5, 1, 2, 1, false, false, false, false, 2),
-    KERNEL(half_t, half_t, 7, 5, 1, 2, 1, false, false, false, false, 2),
-    KERNEL(float, float, 3, 3, 1, 2, 1, false, false, false, false, 2),
-    KERNEL(uint8_t, uint8_t, 3, 3, 1, 3, 1, false, false, false, false, 3),
-    KERNEL(half_t, half_t, 3, 3, 1, 3, 1, false, false, false, false, 3),
-    KERNEL(uint8_t, uint8_t, 3, 3, 1, 4, 1, false, false, false, false, 4),
+    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{3, 3, 1, 1, 1, false, false, false, false, 0}),
+    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{5, 5, 1, 1, 1, false, false, false, false, 0}),
+    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{3, 3, 1, 1, 2, false, false, false, false, 0}),
+    KERNEL(uint8_t, float, direct2d::TilePolicy{3, 3, 1, 1, 1, false, false, false, false, 0}),
+    KERNEL(half_t, half_t, direct2d::TilePolicy{3, 3, 1, 1, 1, false, false, false, false, 0}),
+    KERNEL(half_t, half_t, direct2d::TilePolicy{5, 4, 1, 1, 2, false, false, false, false, 0}),
+    KERNEL(half_t, half_t, direct2d::TilePolicy{9, 9, 1, 1, 2, false, false, false, false, 0}),
+    KERNEL(float, float, direct2d::TilePolicy{3, 3, 1, 1, 1, false, false, false, false, 0}),
+    KERNEL(float, float, direct2d::TilePolicy{5, 5, 1, 1, 2, false, false, false, false, 0}),
+    KERNEL(float, float, direct2d::TilePolicy{5, 5, 2, 2, 1, false, false, false, false, 0}),
+    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{3, 3, 1, 2, 1, false, false, false, false, 2}),
+    KERNEL(uint8_t, float, direct2d::TilePolicy{3, 3, 1, 2, 1, false, false, false, false, 2}),
+    KERNEL(half_t, half_t, direct2d::TilePolicy{3, 5, 1, 2, 1, false, false, false, false, 2}),
+    KERNEL(half_t, half_t, direct2d::TilePolicy{7, 5, 1, 2, 1, false, false, false, false, 2}),
+    KERNEL(float, float, direct2d::TilePolicy{3, 3, 1, 2, 1, false, false, false, false, 2}),
+    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{3, 3, 1, 3, 1, false, false, false, false, 3}),
+    KERNEL(half_t, half_t, direct2d::TilePolicy{3, 3, 1, 3, 1, false, false, false, false, 3}),
+    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{3, 3, 1, 4, 1, false, false, false, false, 4}),
 #undef KERNEL
 };
 
@@ -172,7 +172,7 @@ bool check(const Case& k) {
     const auto& config = own_config<TileConfig>(p, plan);
     memset(shared_bytes, 0xff, sizeof(shared_bytes));
     on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, TensorMap{},
-                    plane_args(p, k.own ? side_by_side(p, channels) : p, plan, config.lead, config.overlap),
+                    plane_args(p, k.own ? flatten_channels(p, channels) : p, plan, config.lead, config.overlap),
                     ParamTaps::of(p));
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t y = 0; y < out.h; ++y)

@@ -5,9 +5,9 @@
 
 #include "cuda.h"
 #include "report.h"
-#include "kernels/weight_gradient/arguments.h"
-#include "kernels/weight_gradient/kernel_finish.cuh"
-#include "kernels/weight_gradient/kernel_streaming.cuh"
+#include "kernels/weight_gradient/streaming/kernel.cuh"
+#include "kernels/weight_gradient/streaming/kernel_finish.cuh"
+#include "kernels/weight_gradient/plan.h"
 
 using namespace torch_conv;
 using namespace torch_conv::weight_gradient;
@@ -18,12 +18,12 @@ using Kernel = void (*)(SumsArgs);
 const std::map<std::string, Kernel> kKernels = {
 #define KERNEL(...) \
   { "weight_gradient::weight_gradient_streaming<" #__VA_ARGS__ ">", weight_gradient_streaming<__VA_ARGS__> }
-    KERNEL(float, 3, 3, 1, 1, 8, 1, 0, true, 3),  KERNEL(float, 3, 3, 1, 1, 4, 1, 0, false, 4),
-    KERNEL(float, 3, 3, 1, 1, 8, 4, 3, false, 4), KERNEL(float, 3, 3, 2, 2, 8, 1, 0, true, 3),
-    KERNEL(float, 3, 3, 2, 2, 4, 2, 1, false, 4), KERNEL(float, 7, 7, 1, 1, 4, 4, 1, false, 3),
-    KERNEL(float, 7, 7, 1, 1, 4, 1, 0, true, 3),  KERNEL(float, 5, 9, 1, 1, 4, 4, 0, false, 3),
-    KERNEL(float, 1, 5, 1, 3, 4, 2, 0, false, 4), KERNEL(float, 4, 1, 1, 1, 1, 1, 0, true, 3),
-    KERNEL(float, 2, 4, 4, 3, 8, 1, 0, true, 3),  KERNEL(float, 2, 31, 1, 1, 4, 4, 1, false, 3),
+    KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 1, 1, 8, 1, 0, true, 3}),  KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 1, 1, 4, 1, 0, false, 4}),
+    KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 1, 1, 8, 4, 3, false, 4}), KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 2, 2, 8, 1, 0, true, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 2, 2, 4, 2, 1, false, 4}), KERNEL(float, weight_gradient::StreamingPolicy{7, 7, 1, 1, 4, 4, 1, false, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{7, 7, 1, 1, 4, 1, 0, true, 3}),  KERNEL(float, weight_gradient::StreamingPolicy{5, 9, 1, 1, 4, 4, 0, false, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{1, 5, 1, 3, 4, 2, 0, false, 4}), KERNEL(float, weight_gradient::StreamingPolicy{4, 1, 1, 1, 1, 1, 0, true, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{2, 4, 4, 3, 8, 1, 0, true, 3}),  KERNEL(float, weight_gradient::StreamingPolicy{2, 31, 1, 1, 4, 4, 1, false, 3}),
 #undef KERNEL
 };
 
@@ -78,9 +78,9 @@ std::vector<double> plain(const WeightGradient& p, bool magnitudes) {
   return sums;
 }
 
-// launch.cpp's, on the host.
+// run.cpp on the host.
 void run(const WeightGradient& p, const Plan& plan) {
-  const auto& c = *std::any_cast<Config>(&plan.config);
+  const auto& c = *std::any_cast<StreamingConfig>(&plan.config);
   std::vector<float> sums(plan.scratch_bytes / 4, NAN);
   on_host::launch(kKernels.at(plan.kernels[0].name), {unsigned(c.splits), unsigned(c.groups), unsigned(c.rounds)},
                   kThreads, sums_args(p, c, sums.data()));

@@ -1,4 +1,4 @@
-// Direct correlation on the CPU: rows as contiguous vector loops, a register tile of several output rows.
+// Direct correlation on the CPU: vector loops along rows, a register tile of several output rows.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -11,10 +11,10 @@
 
 namespace torch_conv::direct {
 
-// Interleaved rows need one input channel per output channel.
+// Interleaved channels that are filtered as one row: only with one input channel for each output channel.
 static int64_t pixel_of_row(const Direct& p) { return p.groups == p.in.c ? interleaved_channels(p.in, p.out) : 1; }
 
-// The variant `blocks`: planes turned together, and how the image that they make is filtered.
+// The variant `blocks`: planes that are transposed together, and the plan of the resulting image.
 struct Blocks {
   int64_t together;
   Plan plan;
@@ -32,7 +32,7 @@ namespace {
 void plan_rows(const Direct& p, Plan& plan) {
   plan.variant = "rows", plan.why = "rows as vector loops, one chain per output";
   const int64_t pixel = pixel_of_row(p), inputs = p.in.c / p.groups;
-  // Threads of an image both read the rows between them, which hardly counts beside the sums, however tall the window.
+  // Two threads both read the rows between their strips: short against the sums, however tall the window.
   constexpr int64_t kMostRows = 64;
   plan.tile_h = unit_rows(p.out.h, p.kd == 1 ? std::min(p.kh, kMostRows) : p.kh);
   if (p.out.d > 1 || p.kd > 1) plan.tile_d = p.kd > 1 ? unit_rows(p.out.d, p.kd) : 1;
@@ -44,7 +44,7 @@ void plan_rows(const Direct& p, Plan& plan) {
   plan.flops = 2.0 * double(p.kd) * double(p.kh) * double(p.kw) * double(inputs) * elements_of(p.out);
 }
 
-// Filters alone: one window for all planes.
+// Planes that are transposed together: only with one window for all planes.
 int64_t block_of(const Direct& p) {
   const bool filter = p.kd == 1 && p.groups == p.in.c && p.one_window() && !p.bias;
   return filter ? planes_together(p.in, p.out) : 0;
@@ -57,7 +57,7 @@ void plan_blocks(const Direct& p, Plan& plan) {
   q.in = turned(p.in, blocks.together, type), q.out = turned(p.out, blocks.together, type), q.groups = blocks.together;
   plan_rows(q, blocks.plan);
   plan_rows(p, plan);
-  plan.variant = "blocks", plan.why = "small planes turned, so that registers hold a pixel of many";
+  plan.variant = "blocks", plan.why = "small planes transposed, so that registers hold a pixel of many";
   plan.tile_w = plan.tile_h = 0, plan.blocks = ceil_div(p.in.n * p.in.c, blocks.together);
   plan.config = std::move(blocks);
 }

@@ -1,16 +1,15 @@
 // The direct kernel family's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
-//     z      ______________          The window of output plane z lies on kd planes of every input channel: each of
-//     z - 1 |  ____________|_        them is one more plane of the 2-D tile in core/cpu/correlate.h. A block of rows
-//           |_|              |       streams along z, and what a plane's rows became (converted, extended by the
-//             |______________|       border) stays in a ring of planes until the window has passed.
+// The window of output plane z covers kd planes of every input channel. Each is one more plane of the 2-D tile in
+// core/cpu/correlate.h. A block of rows streams along z. A ring of planes keeps converted rows, extended by the border,
+// until the window has passed.
 
 #include "core/cpu/turn.h"
 
 template <typename A>
 class DirectRows {
  public:
-  // `pixel`: interleaved channels that are filtered as one row, see interleaved_channels.
+  // `pixel`: interleaved channels that are filtered as one row.
   DirectRows(const Direct& p, int64_t pixel, const Plan& plan)
       : p_(p),
         pixel_(pixel),
@@ -24,19 +23,19 @@ class DirectRows {
     // Output rows share input rows when one step of the output is one step of the window.
     tile_rows_ = place.stride_y == place.dilation_y ? int(std::min<int64_t>(kMaxTileRows, p.kh)) : 1;
     const int64_t block = tile_rows_ - 1 + p.kh;
-    // A walk along z finds the rows of its whole block again, at the next z.
+    // A block that streams along z uses all of its rows again at the next z.
     rows_ = p.kd == 1 ? Ring((block - 1) * place.dilation_y + 1, block, p.in.h)
                       : Ring((plan.tile_h - 1) * place.stride_y + (p.kh - 1) * place.dilation_y + 1,
                              plan.tile_h - 1 + p.kh, p.in.h);
     planes_ = Ring((p.kd - 1) * place.dilation_z + 1, p.kd, p.in.d);
     under_.reserve(inputs_ * p.kd);
-    // Rows that stay where they are need be found once only, for all tiles of a strip.
+    // Rows that keep their slots are located once for all tiles of a strip.
     const bool stay = rows_.slots == p.in.h && place.border != Border::skip;
-    finds_once_ = stay && p.kd == 1 && inputs_ == 1 && place.stride_y == place.dilation_y;
+    locates_once_ = stay && p.kd == 1 && inputs_ == 1 && place.stride_y == place.dilation_y;
     pointers_.resize(inputs_ * p.kd * block);
   }
 
-  // The outputs z * y of one group's channels; `plane` counts samples and groups. A walk's y is one block's.
+  // Computes the outputs z * y of one group's channels. `plane` counts samples and groups.
   void block(int64_t plane, Range z, Range y) {
     n_ = plane / groups_;
     const int64_t group = plane % groups_;
@@ -68,20 +67,18 @@ class DirectRows {
   }
 
  private:
-  // Where rows or planes of an axis of n stand while windows pass over them. If that takes few more slots than a window
-  // needs, a row's slot follows from its index, so that it is found again; else from its tap.
+  // The slots of an axis's n rows or planes while windows pass over them. A slot follows from the row's index where
+  // this takes few more slots than a window needs: the row is then reused. Else it follows from the row's tap.
   struct Ring {
     Ring() = default;
     Ring(int64_t span, int64_t needed, int64_t n)
-        : slots(std::min(span <= 4 * needed ? span : needed, n)), found_again(slots == span) {}
-    int64_t slot(int64_t index, int64_t tap) const {
-      return found_again ? index - floor_div(index, slots) * slots : tap;
-    }
+        : slots(std::min(span <= 4 * needed ? span : needed, n)), reused(slots == span) {}
+    int64_t slot(int64_t index, int64_t tap) const { return reused ? index - floor_div(index, slots) * slots : tap; }
     int64_t slots = 0;
-    bool found_again = false;
+    bool reused = false;
   };
 
-  // Windows of the block's output channels, repeated over the pitch where they differ along an interleaved row.
+  // Prepares the windows of the block's output channels, repeated over the pitch where interleaved channels differ.
   void prepare_windows() {
     const A* taps = static_cast<const A*>(p_.taps.data) + n_ * p_.taps.stride_n;
     const A* bias = static_cast<const A*>(p_.bias);
@@ -105,8 +102,8 @@ class DirectRows {
     }
   }
 
-  // Looks at the planes under the windows of output plane z: all, or with Border::skip those inside.
-  void look_at(int64_t z) {
+  // Locates the planes under the windows of output plane z: all, or with Border::skip those inside.
+  void locate_planes(int64_t z) {
     const Placement& place = p_.place;
     const int64_t first = z * place.stride_z - place.pad_z, step = place.dilation_z;
     const bool skip = place.border == Border::skip;
@@ -130,7 +127,7 @@ class DirectRows {
     if (skip && place.normalized) weigh();
   }
 
-  // What sums over windows that lie inside along y and x are divided by.
+  // Computes the divisors of sums whose windows lie inside along y and x.
   void weigh() {
     weights_.clear();
     for (CpuWindow<A> w : windows_)
@@ -148,17 +145,17 @@ class DirectRows {
       for (int64_t at = z.begin; at < z.end; ++at) out_.zero(n_, channel_out_ + co, at, y, x);
   }
 
-  // The outputs z * y * x; the windows of the rows `fits` lie inside the image along y.
+  // Computes the outputs z * y * x. The windows of the rows `fits` lie inside the image along y.
   void section(Range z, Range y, Range fits, Range x) {
     if (x.size() <= 0) return;
     in_.open(x, inputs_ * planes_.slots, rows_.slots);
     const bool skip = p_.place.border == Border::skip;
     const A* ones = skip ? in_.inside_row() : nullptr;
     for (int64_t at = z.begin; at < z.end; ++at) {
-      look_at(at);
+      locate_planes(at);
       out_.open(n_, at, x);
       first_ = y.begin;
-      if (finds_once_) point(y.begin * p_.place.stride_y - p_.place.pad_y, y.size() - 1 + p_.kh);
+      if (locates_once_) locate_rows(y.begin * p_.place.stride_y - p_.place.pad_y, y.size() - 1 + p_.kh);
       for (int64_t top = y.begin; top < y.end;) {
         const bool whole = !skip || (in_.inside() && top >= fits.begin && top < fits.end);
         const int rows = whole ? int(std::min<int64_t>(tile_rows_, (skip ? fits.end : y.end) - top)) : 1;
@@ -169,9 +166,9 @@ class DirectRows {
     }
   }
 
-  // Points at the input rows first, first + 1, ... (in steps of the dilation) of every plane under the window.
-  void point(int64_t first, int64_t count) {
-    const int64_t step = p_.place.dilation_y, slot_step = rows_.found_again ? step : 1;
+  // Locates `count` input rows from `first` on, in steps of the dilation, of every plane under the window.
+  void locate_rows(int64_t first, int64_t count) {
+    const int64_t step = p_.place.dilation_y, slot_step = rows_.reused ? step : 1;
     pointers_.resize(std::max<size_t>(pointers_.size(), under_.size() * count));
     const A** to = pointers_.data();
     const int64_t first_slot = rows_.slot(first, 0);
@@ -184,18 +181,18 @@ class DirectRows {
   }
 
   void tile(int64_t y, int rows) {
-    if (!finds_once_) point(y * p_.place.stride_y - p_.place.pad_y, rows - 1 + p_.kh);
-    const A* const* under = pointers_.data() + (finds_once_ ? y - first_ : 0);
+    if (!locates_once_) locate_rows(y * p_.place.stride_y - p_.place.pad_y, rows - 1 + p_.kh);
+    const A* const* under = pointers_.data() + (locates_once_ ? y - first_ : 0);
     for (int64_t co = 0; co < outputs_; ++co)
       out_.fill(rows, channel_out_ + co, y,
                 [&](auto* const* out) { correlate(rows, under, windows_[co], in_.offsets(), out, out_.length()); });
   }
 
-  // One output row with taps outside the image, which Border::skip leaves out.
+  // Computes one output row whose windows have taps outside the image, which Border::skip leaves out.
   void edge_row(int64_t y, const A* ones) {
     const int64_t first = y * p_.place.stride_y - p_.place.pad_y, step = p_.place.dilation_y;
     const Range inside = positions_inside({0, p_.kh}, first, step, p_.in.h);
-    point(first + inside.begin * step, inside.size());
+    locate_rows(first + inside.begin * step, inside.size());
     edge_weights_.resize(std::max<size_t>(edge_weights_.size(), out_.length() + kLanes<A>));
     for (int64_t co = 0; co < outputs_; ++co) {
       const CpuWindow<A>& w = windows_[co];
@@ -216,11 +213,11 @@ class DirectRows {
   Rows<A> in_;
   OutputRows<A> out_;
   int tile_rows_ = 1;
-  bool finds_once_ = false;
+  bool locates_once_ = false;
   int64_t first_ = 0;   // the strip's first output row
   Ring rows_, planes_;  // of every plane; of every channel
   int64_t n_ = 0, channel_in_ = 0, channel_out_ = 0;
-  Range inside_{};  // the window's planes that look_at found inside
+  Range inside_{};  // the window's planes inside the volume, of locate_planes
   std::vector<typename Rows<A>::Plane> under_;
   std::vector<int64_t> taps_at_;
   std::vector<const A*> pointers_;
@@ -245,7 +242,7 @@ void direct_units(const Direct& p, const Plan& plan, Range units) {
   }
 }
 
-// Planes turned, a block of them at a time.
+// Transposes a block of planes at a time.
 template <typename A>
 void direct_block_units(const Direct& p, const Plan& plan, Range units) {
   const auto& blocks = *std::any_cast<direct::Blocks>(&plan.config);

@@ -1,28 +1,26 @@
-// What the rules and launches of this kernel family's variants share.
+// What plans and launches of this kernel family's variants share.
 #pragma once
 
 #include "core/refusals.h"
-#include "kernels/direct2d/params.h"
+#include "kernels/direct2d/shared/planes.h"
 #include "kernels/launch_config.h"
 
 namespace torch_conv::direct2d {
 
-using Config = LaunchConfig<Direct>;
-
 inline bool other_shards_fit(const Direct& p) { return !p.peers.any() || p.peers.same_columns(p.in); }
 
-// Interleaved channels are columns of their own: rows of w * c values, whose taps lie c values apart. Shards
-// stay as they are.
+// Can interleaved channels be columns? Rows then hold w * c values, and taps lie c values apart. Shards keep their
+// channels.
 inline bool channels_as_columns(const Direct& p) {
   return interleaved_channels(p.in, p.out) > 1 && p.groups == p.in.c && !p.bias && p.place.stride_x == 1 &&
          !p.peers.any();
 }
 
-// Those that the same window filters; windows of samples may differ.
+// Interleaved channels that share one window. Windows of samples may differ.
 inline int64_t flat_channels(const Direct& p) { return channels_as_columns(p) && p.taps.stride_c == 0 ? p.in.c : 1; }
 
-// `channels` of every pixel as columns of one image; the others are more such images.
-inline Direct side_by_side(const Direct& p, int64_t channels) {
+// The same problem with `channels` interleaved channels as columns. Groups of as many channels become images.
+inline Direct flatten_channels(const Direct& p, int64_t channels) {
   Direct q = p;
   if (channels == 1) return q;
   q.in.w *= channels, q.out.w *= channels;
@@ -33,10 +31,10 @@ inline Direct side_by_side(const Direct& p, int64_t channels) {
   return q;
 }
 
-inline Direct flattened(const Direct& p) { return side_by_side(p, flat_channels(p)); }
+inline Direct flattened(const Direct& p) { return flatten_channels(p, flat_channels(p)); }
 
-// What a launch hands over. `flat`: the problem `p` as rows of columns. `lead`: columns that the grid of tiles starts
-// left of the output. `overlap`: columns that two neighbouring tiles both make.
+// `flat`: the problem `p` with channels as columns. `lead`: columns that the grid of tiles starts left of the output.
+// `overlap`: columns that two neighbouring tiles both compute.
 inline PlaneArgs plane_args(const Direct& p, const Direct& flat, const Plan& plan, int lead = 0, int overlap = 0) {
   const Placement& s = flat.place;
   return {.planes = PlaneGeometry::of(flat.in, flat.out),

@@ -1,4 +1,4 @@
-// Direct + Arch -> Plan: the variants of this kernel family in the order of preference. Pure.
+// The variants of this kernel family, in the order of preference.
 #pragma once
 
 #include "kernels/direct2d/channels/plan.h"
@@ -17,9 +17,9 @@ constexpr Candidate<Direct> kCandidates[] = {
     {"mma", mma_refusal, mma_is_slower, configure_mma},
     {"tile_groups", tile_groups_refusal, tile_groups_is_slower, configure_tile_groups},
     {"tile_own", tile_own_refusal, tile_own_is_slower, configure_tile_own},
-    {"tile_tma", tile_tma_refusal, tile_is_slower, configure_tile_tma},
-    {"tile", tile_plain_refusal, tile_is_slower, configure_tile_plain},
-    {"channels", channels_refusal, channels_is_slower, configure_channels},
+    {"tile_tma", tile_tma_refusal, column_is_faster, configure_tile_tma},
+    {"tile", tile_plain_refusal, column_is_faster, configure_tile_plain},
+    {"channels", channels_refusal, column_is_faster, configure_channels},
     {"column", column_refusal, nullptr, configure_column},
     {"window", window_refusal, nullptr, configure_window},
     {"general", general_refusal, nullptr, configure_general},
@@ -27,7 +27,7 @@ constexpr Candidate<Direct> kCandidates[] = {
 
 inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c) * double(p.out.h * p.out.w);
-  // Narrow taps are read by MMA only.
+  // MMA alone reads narrow taps.
   const char* slow = p.taps.narrow && p.sums == Sums::any ? mma_is_slower(p, arch) : nullptr;
   if (slow) return {.algorithm = "direct", .why = slow};
   if (p.sums == Sums::mma || p.taps.narrow) {

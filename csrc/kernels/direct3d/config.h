@@ -1,20 +1,17 @@
-// What the rules of this kernel family's variants share.
+// What plans of this kernel family's variants share.
 #pragma once
 
 #include "core/refusals.h"
-#include "kernels/direct3d/params.h"
 #include "kernels/launch_config.h"
 
 namespace torch_conv::direct3d {
-
-using Config = LaunchConfig<Direct>;
 
 inline bool sides_below(int64_t most, const Direct& p) {
   const Peers& peers = p.peers;
   return below(most, {p.in.d, p.in.h, p.in.w, p.out.d, p.out.h, p.out.w, peers.above.d, peers.below.d});
 }
 
-// Does the border put elements outside the volume, or zeros?
+// Refuses borders that no element of the volume's dtype can hold.
 inline const char* border_refusal(const Direct& p) {
   const Placement& s = p.place;
   if (s.border == Border::skip) return "border 'skip'";
@@ -22,7 +19,7 @@ inline const char* border_refusal(const Direct& p) {
   return nullptr;
 }
 
-// 3^3 depthwise windows of float32, float16 and bfloat16, which several variants serve.
+// Refuses all but depthwise 3^3 windows of float32, float16 and bfloat16.
 inline const char* depthwise_refusal(const Direct& p) {
   if (p.kd != 3 || p.kh != 3 || p.kw != 3) return "no 3x3x3";
   if (p.in.c != p.groups) return "sums over channels";

@@ -1,4 +1,4 @@
-// Direct + Arch -> Plan: the variants of this kernel family in the order of preference. Pure.
+// The variants of this kernel family, in the order of preference.
 #pragma once
 
 #include "kernels/direct3d/channels/plan.h"
@@ -19,7 +19,7 @@ constexpr Candidate<Direct> kCandidates[] = {
     {"general", general_refusal, nullptr, configure_general},
 };
 
-// Shards of a volume that is cut along d: `streaming` alone reads the planes of others.
+// Variants for shards of a volume that is cut along d: `streaming` alone reads planes of other shards.
 constexpr Candidate<Direct> kOfShards[] = {
     {"streaming_tma", streaming_tma_refusal, streaming_tma_of_shards_is_slower, configure_streaming_tma},
     {"streaming", plain_shards_refusal, streaming_of_shards_is_slower, configure_streaming_plain},

@@ -1,4 +1,4 @@
-// Where another variant is faster, each rule with the measurement that decided it.
+// Which variant is faster, each rule with the measurement that decided it.
 #pragma once
 
 #include "kernels/direct3d/channels/plan.h"
@@ -7,7 +7,7 @@
 
 namespace torch_conv::direct3d {
 
-// Few or odd channels leave most threads idle: then a tile of the plane serves better.
+// Few or odd channels leave most threads idle: a tile of the plane is then faster.
 inline const char* planes_is_slower(const Direct& p, const Arch& arch) {
   const double voxels = double(p.out.n * p.out.c * p.out.d) * double(p.out.h * p.out.w);
   const bool suits =
@@ -15,7 +15,7 @@ inline const char* planes_is_slower(const Direct& p, const Arch& arch) {
   return suits ? nullptr : "most threads would be idle";
 }
 
-// Only `streaming` reads the planes of other shards. It is faster where it is also the choice for the shard by itself.
+// Only `streaming` reads planes of other shards. It is faster where it is also the choice for the shard alone.
 inline const char* streaming_tma_of_shards_is_slower(const Direct& p, const Arch& arch) {
   Direct alone = p;
   alone.peers = {};

@@ -1,8 +1,5 @@
-// The ladder's gold: plain loops on one thread, float64 sums, nothing clever. Every rung is checked against this
-// before it is timed, and the tables' CPU column is this loop.
-//
-// Per number of a signal: 2 K flops. Per output pixel: 2 K^2 flops; the fused variant 9 * 18 + 2 * 18, as its CUDA
-// rung. Per output voxel: 2 KD KH KW flops.
+// The ladder's reference: plain loops on one thread with float64 sums. Benchmarks check every rung against it before
+// they time the rung, and time it for the tables' CPU column.
 #include <cmath>
 #include <vector>
 
@@ -51,7 +48,7 @@ struct Volume {
   }
 };
 
-// The whole window, also of the separable variant: its gold is the definition, not the three passes.
+// The whole window. The separable variant's reference is the definition, not the three passes.
 std::vector<double> whole_window(const Ladder3d& p, Variant3d variant) {
   const int64_t taps = int64_t(p.kd) * p.kh * p.kw;
   if (variant != Variant3d::separable) return {p.taps, p.taps + taps};

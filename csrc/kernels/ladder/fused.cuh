@@ -1,4 +1,5 @@
-// Rung 5, fused (V3): 3x3 Gaussian and Sobel |Gx| + |Gy| in one launch; every thread computes again what it needs.
+// Rung 5, fused (V3): 3x3 Gaussian and Sobel |Gx| + |Gy| in one launch. Every thread computes the blurred pixels it
+// needs.
 //
 //      in, 5 x 5           g = Gaussian, 3 x 3         out, one pixel
 //      . . . . .
@@ -7,16 +8,15 @@
 //      . . . . .             g g g
 //      . . . . .           each g: 9 reads of `in`, 81 in all, 25 of them different
 //
-// Border: the blurred image is 0 outside the image, exactly what two zero-padded calls one after the other give.
-// (Blurring on past the edge would leave a rim there, and the outermost pixels of the result would differ.)
+// Border: the blurred image is 0 outside the image, as in two zero-padded calls. Blurring beyond the edge would change
+// the outermost pixels of the result.
 //
-// Per output pixel:  asked for  81 reads = 324 bytes (25 are different; L1 serves the rest), 4 bytes written
-//                    from DRAM  4 read + 4 written; in four launches (blur, Gx, Gy, |Gx| + |Gy|) it is 36 bytes
-//                    arithmetic 9 * 18 (Gaussian) + 2 * 18 (Sobel) = 198 flops; in four launches 54
+// Per output pixel:  loads       81 reads = 324 bytes; L1 serves all but 25
+//                    DRAM        4 bytes read, 4 written; four launches (blur, Gx, Gy, |Gx| + |Gy|) take 36
+//                    arithmetic  9 * 18 (Gaussian) + 2 * 18 (Sobel) = 198 flops; four launches take 54
 //
-// Against the rungs before: the intermediate image never exists, so its writing, its reading and its launches are gone.
-// Bought with work: nine threads compute each blurred pixel. Whether that pays depends on what sets the pace: memory,
-// as with four launches, or the load units that now serve 81 reads.
+// Against the rungs before: the intermediate image and its launches are gone. The price is work: nine threads compute
+// each blurred pixel, and the load units serve 81 reads.
 #pragma once
 
 #include "kernels/ladder/params.h"
@@ -37,7 +37,7 @@ __global__ void ladder2d_fused(const Planes planes, const __grid_constant__ Cons
     return planes.inside(cy, cx) ? sum : 0.0f;
   };
 
-  // Taps that are 0 multiply too: NaN and Inf then go where the two-step result has them.
+  // Taps that are 0 multiply, too: NaN and Inf spread as in two calls.
   float gx = 0.0f, gy = 0.0f;
 #pragma unroll
   for (int i = 0; i < 3; ++i)

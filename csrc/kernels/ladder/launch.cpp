@@ -1,9 +1,10 @@
-// The rungs' kernels and launches.
+// The ladder: textbook kernels that benchmarks compare the library with. The rungs in their order:
 //
-// Read the rungs in this order: for signals naive1d, constant1d, tiled1d, l2_halo1d; for images naive, constant, tiled,
-// l2_halo, fused; for volumes naive3d, constant3d, tiled3d, l2_halo3d, separable3d. All but fused and separable3d
-// compute the same fma chain and so the same bits; none of them is what the library uses, they are what it is measured
-// against.
+//     signals   naive1d, constant1d, tiled1d, l2_halo1d
+//     images    naive, constant, tiled, l2_halo, fused
+//     volumes   naive3d, constant3d, tiled3d, l2_halo3d, separable3d
+//
+// All but fused and separable3d compute the same fma chain, and so the same bits.
 #include "runtime/launch.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 
 // ---- signals -----------------------------------------------------------------------------------------------------
 
-// One thread per number. Whatever the rung, the launch is the same but for the shared memory.
+// One thread per number. Rungs differ in kernel and shared memory only.
 void launch(const Ladder1d& p, int64_t shared_bytes, const Site& site) {
   const Rows rows{.in = p.in, .out = p.out, .w = int(p.w)};
   launch_kernel(*site.kernels[0], {ceil_div(p.w, p.block), unsigned(p.rows)}, {unsigned(p.block)}, int(shared_bytes),
@@ -35,8 +36,7 @@ int64_t shared_bytes_of(const Ladder1d& p, Variant1d variant) {
 
 // ---- images ------------------------------------------------------------------------------------------------------
 
-// The tiled rungs know window and block at compile time: the study's four blocks and three windows. Other problems
-// take the naive rung in their place.
+// The tiled rungs are compiled for three windows and four blocks. Other problems take the naive rung.
 bool has_tile(const Ladder2d& p) {
   const auto block_is = [&](int x, int y) { return p.block_x == x && p.block_y == y; };
   return (p.k == 3 || p.k == 5 || p.k == 7) &&
@@ -137,16 +137,16 @@ void launch(const Ladder3d& p, Variant3d variant, const Site& site) {
 }
 
 constexpr int64_t kGridLimit = 65535;               // of a grid's y and z
-constexpr int64_t kColumnLimit = int64_t(1) << 30;  // coordinates are 32-bit, the window's reach included
+constexpr int64_t kColumnLimit = int64_t(1) << 30;  // coordinates are 32-bit, the window's radius included
 
 }  // namespace
 
 std::vector<Kernel> kernels_cuda(const Ladder1d&, Variant1d variant) {
   switch (variant) {
-    case Variant1d::naive: return {kernel_of("kernels/ladder/naive1d.cuh", "ladder::ladder1d_naive", {})};
-    case Variant1d::constant: return {kernel_of("kernels/ladder/constant1d.cuh", "ladder::ladder1d_constant", {})};
-    case Variant1d::tiled: return {kernel_of("kernels/ladder/tiled1d.cuh", "ladder::ladder1d_tiled", {})};
-    case Variant1d::l2_halo: return {kernel_of("kernels/ladder/l2_halo1d.cuh", "ladder::ladder1d_l2_halo", {})};
+    case Variant1d::naive: return {kernel_of("kernels/ladder/naive.cuh", "ladder::ladder1d_naive", {})};
+    case Variant1d::constant: return {kernel_of("kernels/ladder/constant.cuh", "ladder::ladder1d_constant", {})};
+    case Variant1d::tiled: return {kernel_of("kernels/ladder/tiled.cuh", "ladder::ladder1d_tiled", {})};
+    case Variant1d::l2_halo: return {kernel_of("kernels/ladder/l2_halo.cuh", "ladder::ladder1d_l2_halo", {})};
   }
   __builtin_unreachable();
 }
@@ -171,13 +171,13 @@ std::vector<Kernel> kernels_cuda(const Ladder3d& p, Variant3d variant) {
   };
   switch (variant) {
     case Variant3d::naive:
-      return {kernel_of("kernels/ladder/naive3d.cuh", "ladder::ladder3d_naive", {window_size(taps)})};
+      return {kernel_of("kernels/ladder/naive.cuh", "ladder::ladder3d_naive", {window_size(taps)})};
     case Variant3d::constant:
-      return {kernel_of("kernels/ladder/constant3d.cuh", "ladder::ladder3d_constant", {window_size(taps)})};
+      return {kernel_of("kernels/ladder/constant.cuh", "ladder::ladder3d_constant", {window_size(taps)})};
     case Variant3d::tiled:
-      return {kernel_of("kernels/ladder/tiled3d.cuh", "ladder::ladder3d_tiled", {window_size(taps)})};
+      return {kernel_of("kernels/ladder/tiled.cuh", "ladder::ladder3d_tiled", {window_size(taps)})};
     case Variant3d::l2_halo:
-      return {kernel_of("kernels/ladder/l2_halo3d.cuh", "ladder::ladder3d_l2_halo", {window_size(taps)})};
+      return {kernel_of("kernels/ladder/l2_halo.cuh", "ladder::ladder3d_l2_halo", {window_size(taps)})};
     case Variant3d::separable: return {pass("'x'", p.kw), pass("'y'", p.kh), pass("'z'", p.kd)};
   }
   __builtin_unreachable();

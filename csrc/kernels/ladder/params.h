@@ -1,12 +1,11 @@
-// What the host and the kernels of this kernel family agree on: the signals, images or volumes of one launch, and a
-// window in constant memory.
+// Parameters of the ladder's kernels: signals, images or volumes, and a window in constant memory.
 #pragma once
 
 #include "core/problem.h"
 
 namespace torch_conv::ladder {
 
-// w numbers a row; blockIdx.y chooses the row, the grid's x covers it.
+// Rows of w numbers. blockIdx.y is the row; the grid's x covers it.
 struct Rows {
   const float* in;
   float* out;
@@ -16,17 +15,17 @@ struct Rows {
   __device__ int64_t row() const { return int64_t(blockIdx.y) * w; }
   __device__ bool inside(int x) const { return unsigned(x) < unsigned(w); }
 
-  // Ghost cells: outside stands 0.
+  // Ghost cells hold 0.
   __device__ float read(int x) const { return inside(x) ? in[row() + x] : 0.0f; }
 
-  // The last block of a row hangs over its end; its outer threads store nothing.
+  // Threads of the last block beyond the row's end store nothing.
   __device__ void write(int x, float value) const {
     if (inside(x)) out[row() + x] = value;
   }
 #endif
 };
 
-// h x w pixels a plane; blockIdx.z chooses the plane, the other two axes of the grid cover it.
+// Planes of h x w pixels. blockIdx.z is the plane; the grid's other axes cover it.
 struct Planes {
   const float* in;
   float* out;
@@ -36,18 +35,18 @@ struct Planes {
   __device__ int64_t plane() const { return int64_t(blockIdx.z) * h * w; }
   __device__ bool inside(int y, int x) const { return unsigned(y) < unsigned(h) && unsigned(x) < unsigned(w); }
 
-  // Zero padding: outside stands 0.
+  // Zero padding.
   __device__ float read(int y, int x) const { return inside(y, x) ? in[plane() + int64_t(y) * w + x] : 0.0f; }
 
-  // The last blocks of a row or column hang over the image; their outer threads store nothing.
+  // Threads beyond the image store nothing.
   __device__ void write(int y, int x, float value) const {
     if (inside(y, x)) out[plane() + int64_t(y) * w + x] = value;
   }
 #endif
 };
 
-// d x h x w voxels a volume. blockIdx.z counts the layers of blocks along z, volume after volume; the other two axes of
-// the grid cover a plane.
+// Volumes of d x h x w voxels. blockIdx.z counts layers of blocks along z, volume after volume. The grid's other axes
+// cover a plane.
 struct Volumes {
   const float* in;
   float* out;
@@ -68,20 +67,20 @@ struct Volumes {
     return unsigned(z) < unsigned(d) && unsigned(y) < unsigned(h) && unsigned(x) < unsigned(w);
   }
 
-  // Zero padding: outside stands 0.
+  // Zero padding.
   __device__ float read(int z, int y, int x) const { return inside(z, y, x) ? in[at(z, y, x)] : 0.0f; }
 
-  // The last blocks along each axis hang over the volume; their outer threads store nothing.
+  // Threads beyond the volume store nothing.
   __device__ void write(int z, int y, int x, float value) const {
     if (inside(z, y, x)) out[at(z, y, x)] = value;
   }
 #endif
 };
 
-// A window in constant memory. The textbook declares a __constant__ array and copies the taps there before each
-// launch. That array is one per module: two streams that filter with different windows race for it, the copy costs a
-// node of its own, and its host memory has to outlive a captured graph. A kernel's parameters lie in constant memory
-// too, but each launch has its own: the same cache, the same broadcast, no copy and no race.
+// A window in constant memory, as a kernel parameter: each launch has its own, without a copy. Textbooks copy the taps
+// to a
+// __constant__ array before each launch. A module has one such array: streams with different windows race for it. The
+// copy is a node of its own in a captured graph, which its host memory must outlive.
 template <int N>
 struct ConstantWindow {
   float tap[N];
@@ -93,8 +92,8 @@ struct ConstantWindow {
   }
 
 #ifdef __CUDACC__
-  // The taps as an array anywhere in memory, for the naive rungs: a generic pointer of which the compiler knows
-  // nothing. If it sees what the pointer points at, it reads constant memory after all, and rung 1 becomes rung 2.
+  // The naive rungs read the taps through a generic pointer, as any array in memory. The assembly hides the pointer's
+  // origin: the compiler would read constant memory, and rung 1 would be rung 2.
   __device__ const float* pointer() const {
     const float* taps = tap;
     asm("" : "+l"(taps));
@@ -103,8 +102,8 @@ struct ConstantWindow {
 #endif
 };
 
-// Taps that a window in constant memory holds: of signals and images, of short passes along one axis, of whole windows
-// of volumes. A launch copies all of its parameters, and 45 taps of a separable filter need not drag 32000 bytes along.
+// Taps of a window in constant memory: of signals and images, of short passes, of whole windows of volumes. A launch
+// copies all of its parameters: a separable filter's 45 taps take the short window instead of 32000 bytes.
 constexpr int kMaxTaps = kLadderTapBytes / sizeof(float);
 constexpr int kFewTaps = 64;
 constexpr int kMaxTaps3d = kLadder3dTapBytes / sizeof(float);

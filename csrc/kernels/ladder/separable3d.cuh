@@ -2,21 +2,20 @@
 //
 //      in  -- x pass -->  out  -- y pass -->  scratch  -- z pass -->  out
 //
-//      h h o o o o o o h h      x pass: halo left and right only; the y pass has it above and below, the z pass
-//      h h o o o o o o h h      before and behind. Rows, columns and depths outside the volume are 0 in every pass,
-//      h h o o o o o o h h      because a filtered row of zeros is one.
+//      h h o o o o o o h h      x pass: halo left and right; y pass: above and below; z pass: before and behind.
+//      h h o o o o o o h h      Rows, columns and depths outside the volume are 0 in every pass: a filtered row of
+//      h h o o o o o o h h      zeros is zero.
 //
-// Per output voxel, block 8 x 8 x 8, K = 15:  asked of L1/L2  3 * 4 * (22 * 8 * 8) / 8^3 = 33 bytes instead of 83
-//                                             from shared     3 * 4 K = 180 bytes instead of 13500
-//                                             from DRAM       3 * (4 read + 4 written); L2 serves a small volume
-//                                             arithmetic      3 * 2 K = 90 flops instead of 6750
+// Per output voxel, block 8 x 8 x 8, K = 15:  global loads  3 * 4 * (22 * 8 * 8) / 8^3 = 33 bytes instead of 83
+//                                             shared loads  3 * 4 K = 180 bytes instead of 13500
+//                                             DRAM          3 * (4 read + 4 written); L2 serves a small volume
+//                                             arithmetic    3 * 2 K = 90 flops instead of 6750
 //
-// Against rung 3: each pass is rung 3 with a window that is 1 long on two axes, so tile, halo and constant memory are
-// as they were; 75 times less work at K = 15. Bought with two intermediate volumes, which travel through memory: the
-// result's own memory holds the first, so one scratch volume is enough. And not every window can be taken apart.
+// Against rung 3: each pass is rung 3 with a window of length 1 on two axes. The price is two intermediate volumes in
+// memory. The result holds the first, so that one scratch volume is enough.
 #pragma once
 
-#include "kernels/ladder/tiled3d.cuh"
+#include "kernels/ladder/tiled.cuh"
 
 namespace torch_conv::ladder {
 

@@ -1,4 +1,4 @@
-// Sums in a given order on the CPU: tiles of outputs over blocks of float64 that stay in the second-level cache.
+// Sums in a given order on the CPU: tiles of outputs over blocks of float64 in the second-level cache.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -18,7 +18,7 @@ Tiling tiling_of(const Problem& p) {
   for (size_t a = 0; a + 2 < p.axes.size(); ++a) t.blocks *= p.axes[a].k, t.tiles *= p.axes[a].n;
   const int64_t budget = kBlock / t.blocks, above = down.k - 1, margin = across.k - 1;
   const bool whole_down = p.whole_lines && down.k > 1, whole_across = p.whole_lines && across.k > 1;
-  // Enough rows that copying those above and below hardly counts.
+  // Enough rows that those above and below cost little.
   const int64_t wanted = whole_down ? down.n : std::min(down.n, 4 * above + 1);
   t.columns = whole_across ? across.n : budget / ((wanted + above) * p.channels) - margin;
   t.columns = std::min(across.n, std::max(t.columns, (kFewest + p.channels - 1) / p.channels));

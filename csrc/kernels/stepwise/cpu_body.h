@@ -3,7 +3,7 @@
 //   image            block of float64                sums             image
 //   any type   ->    extended by the border    ->    a piece    ->    any type, as C converts
 //
-// Loops run over numbers side by side; a tap is an offset in the block.
+// Loops run over neighbouring numbers; a tap is an offset in the block.
 
 using stepwise::Axis;
 using stepwise::Element;
@@ -11,7 +11,7 @@ using stepwise::Problem;
 using stepwise::Tiling;
 using stepwise::with_element;
 
-constexpr int64_t kPiece = 1024, kPadding = 8 * kLanes<double>;  // loops may read and write so far beyond an end
+constexpr int64_t kPiece = 1024, kPadding = 8 * kLanes<double>;  // numbers that loops may read and write beyond an end
 
 template <typename T>
 void to_doubles(const void* image, int64_t first, int64_t n, double* __restrict to) {
@@ -20,16 +20,17 @@ void to_doubles(const void* image, int64_t first, int64_t n, double* __restrict 
 }
 using Read = void (*)(const void*, int64_t, int64_t, double*);
 
-// A sum as an integer I holds it; what it cannot hold becomes its lowest value, as x86-64 converts.
+// Converts a sum to an integer I as x86-64 does: sums beyond I become its lowest value.
 template <typename I>
-TC_HD I held(double sum) {
+TC_HD I to_integer(double sum) {
   constexpr double lowest = double(std::numeric_limits<I>::min());
   return I(bool(sum > lowest) & bool(sum < -lowest) ? sum : lowest);
 }
 
-TC_HD uint64_t held_unsigned(double sum) {
+TC_HD uint64_t to_unsigned(double sum) {
   constexpr double half = 9223372036854775808.0;
-  return sum >= half ? uint64_t(held<int64_t>(sum - half)) ^ (uint64_t(1) << 63) : uint64_t(held<int64_t>(sum));
+  return sum >= half ? uint64_t(to_integer<int64_t>(sum - half)) ^ (uint64_t(1) << 63)
+                     : uint64_t(to_integer<int64_t>(sum));
 }
 
 template <typename T>
@@ -39,14 +40,14 @@ void to_elements(const double* __restrict sums, int64_t n, void* image, int64_t 
     for (int64_t i = 0; i < n; ++i) to[i] = T(sums[i]);
   } else if constexpr (std::is_same_v<T, uint64_t>) {
     if (!by_magnitude)
-      for (int64_t i = 0; i < n; ++i) to[i] = held_unsigned(sums[i]);
+      for (int64_t i = 0; i < n; ++i) to[i] = to_unsigned(sums[i]);
     else
       for (int64_t i = 0; i < n; ++i)
-        to[i] = sums[i] > -1 ? held_unsigned(std::fabs(sums[i])) : -held_unsigned(std::fabs(sums[i]));
+        to[i] = sums[i] > -1 ? to_unsigned(std::fabs(sums[i])) : -to_unsigned(std::fabs(sums[i]));
   } else {
-    using Held = std::conditional_t<sizeof(T) <= 2 || std::is_same_v<T, int32_t>, int32_t, int64_t>;
-    Held whole[kPiece];  // g++ 12 converts to narrow integers well in two steps only
-    for (int64_t i = 0; i < n; ++i) whole[i] = held<Held>(sums[i]);
+    using Wide = std::conditional_t<sizeof(T) <= 2 || std::is_same_v<T, int32_t>, int32_t, int64_t>;
+    Wide whole[kPiece];  // g++ 12 vectorizes narrow integers in two steps only
+    for (int64_t i = 0; i < n; ++i) whole[i] = to_integer<Wide>(sums[i]);
     for (int64_t i = 0; i < n; ++i) to[i] = T(whole[i]);
   }
 }
@@ -110,7 +111,7 @@ void weighted(const double* block, const Terms& terms, int64_t n, double* sums) 
   for (; i < n; i += L) add_up<1, twins>(block + i, terms, sums + i);
 }
 
-// Sums of k numbers that lie `step` apart, by sums of 1, 2, 4 ... of them; `block` is used up.
+// Sums of k numbers `step` apart, from sums of 1, 2, 4 ... of them. The function overwrites `block`.
 inline void doublings(double* block, int64_t k, int64_t step, int64_t n, double* __restrict sums) {
   constexpr int64_t L = kLanes<double>;
   std::fill_n(sums, n, -0.0);
@@ -121,7 +122,7 @@ inline void doublings(double* block, int64_t k, int64_t step, int64_t n, double*
       before += m;
     }
     if (2 * m > k) return;
-    // A number is read before the loop arrives there: the sum of 2m numbers takes the place of the sum of m.
+    // The loop reads a number before it writes it: sums of 2m numbers replace those of m.
     const int64_t rest = n + (k - 2 * m) * step, ahead = m * step;
     int64_t i = 0;
     for (; i + L <= rest; i += L) store(block + i, load(block + i) + load(block + i + ahead));
@@ -141,8 +142,9 @@ TC_HD Vec<double> sums_so_far(Vec<double> v) {
   return v;
 }
 
-// The same of whole numbers, whose sums no order rounds: each is the one before, with one number more and one less.
-// `step` is 1 or a register at least, and k as well; the loops write up to a register beyond an end.
+// Sums of k whole numbers `step` apart, whose sums no order rounds: each is the previous one, plus one number, less
+// another. `step` is 1 or at least a register, and k at least a register. The loops write up to a register beyond an
+// end.
 inline void running(double* block, int64_t k, int64_t step, int64_t n, double* sums) {
   constexpr int64_t L = kLanes<double>;
   const double* last = block + (k - 1) * step;
@@ -168,8 +170,9 @@ inline void running(double* block, int64_t k, int64_t step, int64_t n, double* s
   }
 }
 
-// Of whole numbers the same quotients by multiplications, which are faster: the first correction brings one within a
-// unit in the last place, the second rounds it correctly (Markstein, IBM J. Res. Dev. 34, 1990).
+// Quotients of sums by k. Whole numbers take multiplications, which are faster and give the same quotients. The first
+// correction brings a quotient within a unit in the last place, the second rounds it correctly (Markstein, IBM J. Res.
+// Dev. 34, 1990).
 inline void divide(const double* sums, int64_t k, int64_t n, bool whole_numbers, double* quotients) {
   int64_t i = 0;
 #if TC_X86_FMA
@@ -185,7 +188,8 @@ inline void divide(const double* sums, int64_t k, int64_t n, bool whole_numbers,
   for (; i < n; ++i) quotients[i] = sums[i] / double(k);
 }
 
-// One row of the block: `pixels` of a row of the image from `first` on, which may lie before it. Row -1 is outside.
+// Fills one row of the block by `pixels` of a row of the image, from `first` on, which may be negative. Row -1 is
+// outside.
 inline void fill_row(const Problem& p, Read read, int64_t row, int64_t first, int64_t pixels, double* to) {
   const int64_t n = p.axes.back().n, c = p.channels;
   if (row < 0) return void(std::fill_n(to, pixels * c, p.value));
@@ -200,7 +204,7 @@ inline void fill_row(const Problem& p, Read read, int64_t row, int64_t first, in
   for (int64_t i = end; i < pixels; ++i) beyond(i);
 }
 
-// The rows under the windows of a tile whose first output is `x0` in row `y0` of the plane `plane`.
+// Fills the block by the rows under the windows of a tile: outputs y * x of plane `plane`.
 inline void fill_block(const Problem& p, const Tiling& t, Read read, int64_t plane, Range y, Range x, double* block) {
   const size_t before = p.axes.size() - 2;
   const Axis &down = p.axes[before], &across = p.axes.back();
@@ -237,7 +241,7 @@ inline void run_tiles(const Problem& p, const Tiling& t, Range tiles) {
     const int64_t plane = tile / t.across / t.down;
     const Range x{x0, std::min(across.n, x0 + t.columns)}, y{y0, std::min(down.n, y0 + t.rows)};
     fill_block(p, t, read, plane, y, x, block.data());
-    // Numbers side by side in the block and in the image: a row of the tile, or all of them.
+    // A run is contiguous in the block and in the image: a row of the tile, or all rows.
     const bool joined = x.size() * p.channels == t.pitch && x.size() == across.n;
     const int64_t rows = joined ? 1 : y.size(), run = (joined ? y.size() : 1) * x.size() * p.channels;
     for (int64_t r = 0; r < rows; ++r) {

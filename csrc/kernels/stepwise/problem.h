@@ -1,5 +1,5 @@
-// Weighted sums in float64 that add up in a given order, every product and every addition rounded, over images of any
-// number of axes. Sums become elements as C converts: towards zero, then the lowest bits.
+// Weighted sums in float64 over images of any number of axes. Terms are added in a given order, and each product and
+// addition is rounded. Sums become elements as C converts: towards zero, then the lowest bits.
 #pragma once
 
 #include <algorithm>
@@ -31,17 +31,17 @@ decltype(auto) with_element(Element e, F&& f) {
   __builtin_unreachable();
 }
 
-// `n` positions, and the window along them: tap `anchor` of `k` lies on the pixel.
+// `n` positions, and a window of k taps along them. Tap `anchor` lies on the pixel.
 struct Axis {
   int64_t n, k = 1, anchor = 0;
 };
 
 struct Problem {
-  const void* in;  // contiguous, as is `out`, which may be the same memory where `whole_lines` is set
+  const void* in;  // contiguous like `out`; both may be the same memory where `whole_lines` is set
   void* out;
   Element in_type, out_type;
   std::vector<Axis> axes;  // two at least
-  int64_t channels = 1;    // elements of a pixel, innermost, which are filtered alike
+  int64_t channels = 1;    // elements of a pixel, innermost, with the same window
   Border border;
   double value;  // of the border `constant`
   // The terms in order, each with one tap per axis.
@@ -49,15 +49,15 @@ struct Problem {
   std::vector<int64_t> taps;
   // 1 or -1: in all terms but the first, the pixel under the mirrored tap is added or subtracted before the product.
   int twins = 0;
-  double start = 0;            // what the first product is added to
-  int64_t mean_of = 0;         // the mean of so many pixels along the one axis with a window, by terms if there are any
+  double start = 0;            // of each sum
+  int64_t mean_of = 0;         // pixels of a mean along the one axis with a window, by terms if there are any; or 0
   bool whole_numbers = false;  // sums of the image and of `value` are exact
   bool by_magnitude = false;   // negative sums convert to uint64 by their magnitude
-  bool whole_lines = false;    // tiles are as long as the image along the one axis with a window
+  bool whole_lines = false;    // tiles cover the image along the one axis with a window
 };
 
-// A tile of outputs is `rows` by `columns` pixels of the last two axes. The pixels that its windows cover are copied
-// into a block of float64: for every combination of taps along the axes before, `block_rows` rows of `pitch` numbers.
+// A tile of outputs is `rows` by `columns` pixels of the last two axes. A block of float64 holds the pixels under its
+// windows: `block_rows` rows of `pitch` numbers for every combination of taps along the other axes.
 struct Tiling {
   int64_t rows, columns, block_rows, pitch, blocks, down, across, tiles;
 

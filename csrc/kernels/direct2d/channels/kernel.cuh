@@ -1,17 +1,19 @@
 // CHANNELS: small windows over images whose channels are interleaved, at stride and dilation 1.
 //
-// clang-format off
 //          pixel x - 1       pixel x        pixel x + 1
-//       +--------------+--------------+--------------+       A thread owns N channels of a column of pixels (a word of
-//   y   | c0 .. N ..   | c0 .. N ..   | c0 .. N ..   |       up to 16 bytes, or one value where channels make no words)
-//       +--------------+--------------+--------------+       and streams down a strip of rows: it reads KW words of a
-//   y+1 |              |   outputs    |              |       row, adds them to the KH rows of outputs that see it, and
-//       +--------------+--------------+--------------+       stores the one that is done. Its neighbours' words come
-//   y+2 |              |              |              |       from L1. The next rows are on their way.
 //       +--------------+--------------+--------------+
-//                                                            Neighbouring threads own neighbouring words of a pixel, up
-//                                                            to kChannelWords of them, then those of the next pixel.
-// clang-format on
+//   y   | c0 .. N ..   | c0 .. N ..   | c0 .. N ..   |
+//       +--------------+--------------+--------------+
+//   y+1 |              |   outputs    |              |
+//       +--------------+--------------+--------------+
+//   y+2 |              |              |              |
+//       +--------------+--------------+--------------+
+//
+// A thread owns a vector of N channels of a column of pixels: up to 16 bytes, or one value of unaligned channels. It
+// streams down a strip of rows. It reads KW vectors of a row, adds them to the KH rows of outputs that see the row, and
+// stores the finished row. Loads run up to three rows ahead.
+// Neighbouring threads own up to kChannelVectors vectors of a pixel, then those of the next pixel: so vectors of other
+// threads come from L1.
 //
 // Device memory per value: 1 read (rows between strips twice), 1 write; 2 KH KW flops.
 #pragma once
@@ -19,34 +21,34 @@
 #include "core/border.h"
 #include "core/cuda/packed.cuh"
 #include "core/cuda/unroll.cuh"
-#include "kernels/direct2d/params.h"
+#include "kernels/direct2d/channels/params.h"
 
 namespace torch_conv::direct2d {
 
-// Taps that every lane has for itself, those of its channels, leave room for fewer blocks.
-constexpr int channel_min_blocks(int taps, int bytes, int values, bool own) {
+// Resident blocks. Windows of each channel take more registers.
+constexpr int channel_min_blocks(int taps, int bytes, int values, bool window_each) {
   if (values == 1) return taps <= 9 ? 9 : taps <= 25 ? 7 : 4;
-  if (taps <= 9) return own && bytes != 2 ? 4 : 5;
-  return own ? 2 : taps <= 25 ? 5 : 4;
+  if (taps <= 9) return window_each && bytes != 2 ? 4 : 5;
+  return window_each ? 2 : taps <= 25 ? 5 : 4;
 }
 
-template <typename T, int KH, int KW, int N, bool kOwn>
-__global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, sizeof(T), N, kOwn))
+template <typename T, int KH, int KW, int N, bool kWindowEach>
+__global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, sizeof(T), N, kWindowEach))
     direct2d_channels(const __grid_constant__ ChannelArgs a, const __grid_constant__ ParamTaps param_taps) {
   unsigned block = blockIdx.x;
   const unsigned plane = a.blocks.divide(block);
   block -= plane * a.blocks.divisor;
   const unsigned n = a.strips.divide(plane), strip = plane - n * a.strips.divisor;
-  const unsigned word = block * kChannelThreads + threadIdx.x;
-  if (word >= a.words) return;
-  const unsigned pixel = a.group.divide(word), chunk = a.columns.divide(pixel);
+  const unsigned vector = block * kChannelThreads + threadIdx.x;
+  if (vector >= a.vectors) return;
+  const unsigned pixel = a.group.divide(vector), chunk = a.columns.divide(pixel);
   const int x = int(pixel - chunk * a.columns.divisor), y0 = int(strip) * a.rows;
-  const int c = N * int(word - pixel * a.group.divisor + chunk * a.group.divisor), rows = min(a.rows, a.out_h - y0);
+  const int c = N * int(vector - pixel * a.group.divisor + chunk * a.group.divisor), rows = min(a.rows, a.out_h - y0);
   const T* const in = static_cast<const T*>(a.in) + n * a.in_n + c;
 
-  // Of one channel, or of all: tap i of channel e is tap[i + e * KH * KW], or tap[i].
-  float tap[KH * KW * (kOwn ? N : 1)];
-  if constexpr (kOwn) {
+  // With a window for each channel, tap i of channel e is tap[e * KH * KW + i]; else tap[i].
+  float tap[KH * KW * (kWindowEach ? N : 1)];
+  if constexpr (kWindowEach) {
 #pragma unroll
     for (int e = 0; e < N; ++e)
 #pragma unroll
@@ -56,7 +58,7 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
     param_taps.read(tap, n * a.taps_n);
   }
 
-  // Where the columns under the window lie; outside the image the first stands in, and a.value replaces it.
+  // Elements from a row's first to the columns under the window; -1 outside the image, where a.value replaces them.
   int column[KW];
   bool within = true;
 #pragma unroll
@@ -67,8 +69,8 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
   }
   const bool fits = x >= a.pad_x && x - a.pad_x + KW <= a.in_w;
 
-  // Rows on their way; negative where they lie outside. One NVIDIA H200, 3x3, three rows ahead and one: float32 of
-  // 16x512x56x56 60.7 us, 71.7, uint8 of 16x64x224x224 with a window for every channel 79, 103, float16 149, 134.
+  // Rows that still load; `row` is negative outside the image. 3x3, one NVIDIA H200, us, three rows ahead and one:
+  // float32 16x512x56x56 60.7, 71.7; with a window for each channel of 16x64x224x224 uint8 79, 103, float16 149, 134.
   constexpr int kAhead = KH == 3 && sizeof(T) != 2 ? 3 : 1;
   Pack<N, T> next[kAhead][KW];
   int row[kAhead];
@@ -81,7 +83,7 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
     for (int j = 0; j < KW; ++j) next[slot][j] = load_pack<N>(from + max(column[j], 0));
   };
   T* to = static_cast<T*>(a.out) + n * a.out_n + y0 * a.out_y + x * a.out_x + c;
-  float sum[KH][N];  // of rows before the strip's first, too, which nobody stores
+  float sum[KH][N];  // also of the rows above the strip, which the thread does not store
 #pragma unroll
   for (int r = 0; r < kAhead; ++r) fetch(r, r);
 #pragma unroll 1
@@ -101,7 +103,7 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
             for (int e = 0; e < N; ++e) value[j][e] = a.value;
       }
       fetch(r + kAhead, slot);
-      // This row is row i of the window over output row r - i.
+      // Input row r is row i of the window over output row r - i.
       unroll<0, KH>([&](auto i) {
         constexpr int o = (decltype(u)::value - decltype(i)::value + KH) % KH;
 #pragma unroll
@@ -109,7 +111,7 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
 #pragma unroll
           for (int e = 0; e < N; ++e)
             sum[o][e] =
-                fma(tap[i * KW + j + (kOwn ? e * KH * KW : 0)], value[j][e], i == 0 && j == 0 ? 0.f : sum[o][e]);
+                fma(tap[i * KW + j + (kWindowEach ? e * KH * KW : 0)], value[j][e], i == 0 && j == 0 ? 0.f : sum[o][e]);
       });
       constexpr int done = (decltype(u)::value + 1) % KH;
       const int y = y0 + r - (KH - 1), top = y - a.pad_y;

@@ -1,20 +1,21 @@
-// Direct + Arch -> Plan: which images `channels` serves, and with which strips. Pure.
+// The images that `channels` serves, and its plan.
 #pragma once
 
+#include "kernels/direct2d/channels/params.h"
 #include "kernels/direct2d/config.h"
 
 namespace torch_conv::direct2d {
 
-// How the words of an image lie over threads.
+// How the vectors of an image are dealt out to threads.
 struct ChannelShape {
-  int values = 0, rows = 0;      // channels of a word, rows of a strip
-  int64_t words = 0, group = 0;  // of a pixel: all, and those that stand together
+  int values = 0, rows = 0;        // channels of a vector, rows of a strip
+  int64_t vectors = 0, group = 0;  // of a pixel: all, and those that neighbouring threads own
 };
 
 void launch_channels(const Direct& p, const Plan& plan, const Site& site);
 
-// Are the channels of both images interleaved, in vectors of so many?
-inline bool words_of_channels(const Direct& p, int values) {
+// Are the channels of both images interleaved, in aligned vectors of so many?
+inline bool vectors_of_channels(const Direct& p, int values) {
   const auto whole = [&](const Image& x) {
     const int64_t size = size_of(x.dtype), bytes = values * size;
     const auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % bytes == 0; };
@@ -24,13 +25,13 @@ inline bool words_of_channels(const Direct& p, int values) {
   return p.in.c % values == 0 && whole(p.in) && whole(p.out);
 }
 
-// As many as make a word and leave registers for their taps and sums: 16 bytes of half precision at 3x3 with one window
-// for all channels, one value where channels make no words or each has a window beyond 5x5.
+// Channels of a vector: as many as leave registers for taps and sums. Half precision has 16 bytes at 3x3 with one
+// window for all channels. One channel serves unaligned channels, and windows beyond 5x5 for each channel.
 inline int channel_values(const Direct& p) {
   const int64_t taps = p.kh * p.kw;
-  const bool own = p.taps.stride_c != 0;
-  if (taps <= 9 && !own && size_of(p.in.dtype) == 2 && words_of_channels(p, 8)) return 8;
-  return (taps <= kChannelOwnTaps || !own) && words_of_channels(p, 4) ? 4 : 1;
+  const bool window_each = p.taps.stride_c != 0;
+  if (taps <= 9 && !window_each && size_of(p.in.dtype) == 2 && vectors_of_channels(p, 8)) return 8;
+  return (taps <= kChannelTaps || !window_each) && vectors_of_channels(p, 4) ? 4 : 1;
 }
 
 inline const char* channels_refusal(const Direct& p, const Arch&) {
@@ -41,30 +42,26 @@ inline const char* channels_refusal(const Direct& p, const Arch&) {
   if (s.border == Border::skip) return "border 'skip'";
   if (s.border == Border::constant && !holds(p.in.dtype, s.value)) return "no pixel holds the border's value";
   if (std::max(p.kh, p.kw) > 7) return "a window beyond 7x7";
-  if (p.in.c == 1 || !words_of_channels(p, 1)) return "channels that do not lie side by side";
+  if (p.in.c == 1 || !vectors_of_channels(p, 1)) return "channels that do not lie side by side";
   const bool fits = below(kMostSide, {p.in.w * p.in.stride_w, p.out.w * p.out.stride_w, p.in.h, p.out.h});
   return fits ? nullptr : "rows of 2^30 values";
 }
 
-// Long strips read their halos once, short ones fill the machine.
-inline ChannelShape fill_channels(const Direct& p, const Arch& arch, Plan& plan) {
+inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
   ChannelShape s{.values = channel_values(p), .rows = kChannelRows};
-  s.words = p.out.c / s.values;
-  s.group = s.words % kChannelWords == 0 ? kChannelWords : s.words;
-  const int64_t row_blocks = ceil_div(p.out.w * s.words, kChannelThreads);
+  s.vectors = p.out.c / s.values;
+  s.group = s.vectors % kChannelVectors == 0 ? kChannelVectors : s.vectors;
+  const int64_t row_blocks = ceil_div(p.out.w * s.vectors, kChannelThreads);
+  // Long strips read fewer halos. Small images take shorter ones, which fill the multiprocessors.
   while (s.rows > 8 && p.out.n * row_blocks * ceil_div(p.out.h, s.rows) < 16 * arch.multiprocessors) s.rows /= 2;
-  plan.why = "interleaved channels: a word of them, or one value, streams down";
+  plan.why = "interleaved channels: a thread owns a vector of channels and streams down";
   plan.tile_w = kChannelThreads;
   plan.tile_h = s.rows;
   plan.threads = kChannelThreads;
   plan.blocks = p.out.n * row_blocks * ceil_div(p.out.h, s.rows);
   plan.kernels = {kernel_of("kernels/direct2d/channels/kernel.cuh", "direct2d::direct2d_channels",
                             {p.in.dtype, int(p.kh), int(p.kw), s.values, p.taps.stride_c != 0})};
-  return s;
-}
-
-inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
-  plan.config = Config{launch_channels, fill_channels(p, arch, plan)};
+  plan.config = LaunchConfig<Direct>{launch_channels, s};
 }
 
 }  // namespace torch_conv::direct2d

@@ -1,5 +1,5 @@
-// COLUMN: windows of width 1 and any height at stride and dilation 1, rows dense in memory. Also the depth pass of a
-// volume, whose planes are rows of h * w columns then.
+// COLUMN: windows of width 1 and any height at stride and dilation 1, rows dense in memory. The depth pass of a volume
+// takes it, too: planes are rows of h * w columns.
 //
 // clang-format off
 //    lane  0      1      ...  31
@@ -8,26 +8,26 @@
 //        |  +--------------------+  | | - 1
 //        |  | warp 0: 8 rows     |  |          The window's rows pass through registers:
 //        |  | warp 1             |  |            window[8] = the rows that the 8 sums see with tap i
-//        |  | ...                |  |            next[8]   = the 8 rows behind them, on their way
-//        |  +--------------------+  |          After a tap its first row leaves, the first of the next ones takes its
-//        |          halo            |          place, and the load of the row 16 further on is issued. The warps of a
-//        +--------------------------+          block stand one above the other, so that halos come from L1.
+//        |  | ...                |  |            next[8]   = the 8 rows behind them, still loading
+//        |  +--------------------+  |          After a tap, the first of the next rows replaces the window's first row,
+//        |          halo            |          and the thread issues the load of the row 16 rows below. The warps of a
+//        +--------------------------+          block lie one above the other, so that halos come from L1.
 // clang-format on
 //
-// Rows are mapped by the border once per block of 8, by the lanes of a warp side by side; a row outside is read at row
-// 0 and replaced by the border's value. Tiles follow each other in raster order within strips of kStripTiles tiles, so
-// that halos are in L2 also where one row of a wide image would fill it.
+// The lanes of a warp map 8 rows by the border at once. A row outside is read at row 0; the border's value replaces it.
+// Tiles follow each other in raster order within strips of kStripTiles tiles: so halos stay in L2 where one row of a
+// wide image would fill it.
 // Device memory per output pixel: 1 read (halos come from L1 and L2), 1 write; 2 kh flops.
 #pragma once
 
 #include <type_traits>
 
 #include "core/cuda/device.cuh"
-#include "kernels/direct2d/params.h"
+#include "kernels/direct2d/column/params.h"
 
 namespace torch_conv::direct2d {
 
-// One thread's 8 rows of sums, rounded to Out.
+// Rounds one thread's 8 rows of sums to Out and stores them.
 template <typename Out, int N, typename A>
 __device__ __forceinline__ void store_column(const Image& out, int64_t offset, int x, int rows,
                                              const A (&sum)[kColumnRows][N]) {
@@ -51,8 +51,8 @@ __device__ __forceinline__ void store_column(const Image& out, int64_t offset, i
   }
 }
 
-// N columns a thread: 16 bytes of float32, or 1. Any: the output's dtype is chosen at run time. KH: a compiled height,
-// whose rows are all loaded before the first is used, or 0.
+// N: columns a thread, 16 bytes of float32, or 1. kAny: the output's dtype is chosen at run time. KH: a compiled
+// height, or 0. With a compiled height the thread loads all rows before it uses the first.
 template <typename T, int N, bool kAny, int KH>
 __global__ void __launch_bounds__(32 * kColumnWarps, 2)
     direct2d_column(const __grid_constant__ ColumnArgs a, const __grid_constant__ ParamTaps param_taps) {
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
   const int x = int(((first_x + tile_x) * 32 + lane) * N), y0 = (int(row_of_tiles) * warps + warp) * R;
   const int rows = min(R, int(a.out.h) - y0);
   if (rows <= 0) return;
-  // Lanes beyond the last column read it once more.
+  // Lanes beyond the last column read it, too.
   const T* from = static_cast<const T*>(a.in) + n * a.in_n + ci * a.in_c + min(x, int(a.out.w) - N);
   const int kh = KH ? KH : a.kh, top = y0 - a.pad, last = rows + kh - 2;  // the last row that is needed
 
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
 
   A sum[R][N] = {};
   if constexpr (KH > 0) {
-    // Lane r finds row r under the window of the first output row.
+    // Lane r maps row r under the window of the first output row.
     const int at = map_index(top + min(lane, last), a.h, a.border);
     const unsigned mask = __ballot_sync(~0u, at < 0);
     Pack<N, T> raw[KH + R - 1];
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
     if (mask == 0) add(std::true_type{});
     else add(std::false_type{});
   } else {
-    // The lanes find rows i .. i + 7.
+    // Rows i .. i + 7 as the border maps them, one a lane.
     auto rows_at = [&](int i) { return map_index(top + min(i + lane % R, last), a.h, a.border); };
     Pack<N, T> first[R], next[R] = {};
     const int at = rows_at(0);

@@ -1,6 +1,7 @@
-// Direct + Arch -> Plan: which windows of width 1 `column` serves, and with which tile. Pure.
+// The windows of width 1 that `column` serves, and its plan.
 #pragma once
 
+#include "kernels/direct2d/column/params.h"
 #include "kernels/direct2d/config.h"
 
 namespace torch_conv::direct2d {
@@ -23,14 +24,14 @@ inline const char* column_refusal(const Direct& p, const Arch&) {
   return offsets ? nullptr : "rows 4 GiB apart";
 }
 
-// Columns of one thread: as many as one load and one store take, where both are aligned.
+// Columns of one thread: those of one load and one store, where both are aligned.
 inline int column_pixels(const Direct& column) {
   const int n = column.in.dtype == Dtype::f64 ? 2 : 4;
   auto aligned = [&](const Image& x) { return rows_start_on(x, n * size_of(x.dtype)); };
   return column.out.w % n == 0 && aligned(column.in) && aligned(column.out) ? n : 1;
 }
 
-// Tall blocks share halos in L1; small images rather fill the machine.
+// Tall blocks share halos in L1. Small images take lower ones, which fill the multiprocessors.
 inline int column_warps(const Direct& column, int tile_w, const Arch& arch) {
   const int64_t stacks = column.out.n * column.out.c * ceil_div(column.out.w, tile_w);
   auto blocks = [&](int warps) { return stacks * ceil_div(column.out.h, warps * kColumnRows); };
@@ -43,7 +44,7 @@ inline void configure_column(const Direct& p, const Arch& arch, Plan& plan) {
   const Direct column = flattened(p);
   const int pixels = column_pixels(column);
   const bool any = pixels == 1 || p.in.dtype != p.out.dtype;
-  // All rows under a window of float32 are loaded before the first is used.
+  // A compiled height: the kernel loads all rows under a window of float32 before it uses the first.
   const bool fixed = !any && p.in.dtype == Dtype::f32 && p.kh <= 15;
   plan.why = "width 1: rows pass through registers";
   plan.tile_w = 32 * pixels;
@@ -52,7 +53,7 @@ inline void configure_column(const Direct& p, const Arch& arch, Plan& plan) {
   plan.blocks = column.out.n * column.out.c * ceil_div(column.out.h, plan.tile_h) * ceil_div(column.out.w, plan.tile_w);
   plan.kernels = {kernel_of("kernels/direct2d/column/kernel.cuh", "direct2d::direct2d_column",
                             {p.in.dtype, pixels, any, fixed ? int(p.kh) : 0})};
-  plan.config = Config{launch_column};
+  plan.config = LaunchConfig<Direct>{launch_column};
 }
 
 }  // namespace torch_conv::direct2d

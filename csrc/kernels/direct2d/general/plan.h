@@ -1,4 +1,4 @@
-// Direct + Arch -> Plan: `general` serves every image, and its shards in one layout. Pure.
+// `general` serves every image, and shards of one layout.
 #pragma once
 
 #include "kernels/direct2d/config.h"
@@ -18,7 +18,7 @@ inline void configure_general(const Direct& p, const Arch&, Plan& plan) {
   plan.threads = 256;
   plan.blocks = ceil_div(p.out.n * p.out.c * p.out.h * ceil_div(p.out.w, 4), plan.threads);
   plan.kernels = {kernel_of("kernels/direct2d/general/kernel.cuh", "direct2d::direct2d_general", {p.in.dtype})};
-  plan.config = Config{launch_general};
+  plan.config = LaunchConfig<Direct>{launch_general};
 }
 
 }  // namespace torch_conv::direct2d

@@ -1,23 +1,22 @@
-// What becomes of the outputs of MMA: how lanes store them, and how single ones are made by the plain chain.
+// How MMA stores outputs, and computes single ones by the plain chain.
 #pragma once
 
 #include "core/cuda/device.cuh"
 #include "core/cuda/interleaved.cuh"
 #include "core/cuda/unaligned_rows.cuh"
 #include "core/cuda/unroll.cuh"
-#include "kernels/direct2d/mma/mma.h"
+#include "kernels/direct2d/mma/params.h"
 
 namespace torch_conv::direct2d::mma {
 
-// Is output (x, y) one of those that zero_output clears?
+// Does Border::zero_output clear output (x, y)?
 template <MmaShape s>
-__device__ __forceinline__ bool hangs_over(const MmaArgs& a, int x, int y) {
+__device__ __forceinline__ bool overlaps_edge(const MmaArgs& a, int x, int y) {
   const int left = x - a.pad_x, top = y - a.pad_y;
   return left < 0 || left + s.kw > a.planes.in_w || !a.peers.inside(top, top + s.kh - 1, a.planes.in_h);
 }
 
-// Rows of outputs that wait in shared memory for the words of memory that they become: each starts at the word of its
-// phase.
+// Rows of outputs that wait in shared memory. Each row starts at the word of its phase in memory.
 template <typename T, int kPitch>
 struct WaitingRows : PhasedRows<T, kPitch, 16> {
   __device__ __forceinline__ T* row(int r) const { return reinterpret_cast<T*>(this->words(r, 0)); }
@@ -31,9 +30,9 @@ struct StoredRows {
   __device__ __forceinline__ T* row(int r) const { return data + r * stride; }
 };
 
-// One output by the plain chain. Its window starts at element `column` of row `row` of `windows`.
+// Computes one output by the plain chain. Its window starts at element `column` of row `row` of `windows`.
 template <typename T, MmaShape s, class Windows>
-__device__ __forceinline__ T make_plainly(const Windows& windows, int row, int column, const float* taps, float bias) {
+__device__ __forceinline__ T plain_output(const Windows& windows, int row, int column, const float* taps, float bias) {
   float sum = 0;
 #pragma unroll 1
   for (int i = 0; i < s.kh; ++i)
@@ -43,11 +42,11 @@ __device__ __forceinline__ T make_plainly(const Windows& windows, int row, int c
   return from_acc<T>(sum + bias);
 }
 
-// What a warp's products leave to do: outputs that are not finite are made again, and with `mask` those are 0 whose
-// windows hang over. The warp's outputs begin at (x, y): `outputs`, whose windows start in `windows`.
+// Computes a warp's outputs again that are not finite. With `mask`, clears those whose windows overlap the image's
+// edge. `outputs` begin at (x, y), and their windows start in `windows`.
 template <typename T, MmaShape s, class Outputs, class Windows>
-__device__ __noinline__ void mend(const MmaArgs& a, Outputs outputs, Windows windows, const float* taps, float bias,
-                                  int x, int y, bool mask) {
+__device__ __noinline__ void correct_outputs(const MmaArgs& a, Outputs outputs, Windows windows, const float* taps,
+                                             float bias, int x, int y, bool mask) {
   constexpr int kColumns = s.warp_w() * s.channels;
   __syncwarp();  // other lanes stored what this one reads
 #pragma unroll 1
@@ -55,10 +54,10 @@ __device__ __noinline__ void mend(const MmaArgs& a, Outputs outputs, Windows win
     const int column = e % kColumns, row = e / kColumns, pixel = x + column / s.channels;
     if (pixel >= a.planes.out_w || y + row >= a.planes.out_h) continue;
     T* const to = outputs.row(row) + column;
-    const float was = to_acc<float>(*to);
-    if (mask && hangs_over<s>(a, pixel, y + row)) *to = from_acc<T>(0.f);
-    else if (was - was != 0)
-      *to = make_plainly<T, s>(windows, row, column, taps + column % s.windows * s.all_taps(), bias);
+    const float value = to_acc<float>(*to);
+    if (mask && overlaps_edge<s>(a, pixel, y + row)) *to = from_acc<T>(0.f);
+    else if (value - value != 0)
+      *to = plain_output<T, s>(windows, row, column, taps + column % s.windows * s.all_taps(), bias);
   }
 }
 
@@ -69,8 +68,8 @@ __device__ __forceinline__ void store_words(T* to, const unsigned (&word)[N], bo
   store_pack_if(inside, to, pack);
 }
 
-// Two pixels, of whose channels each word of `pairs` holds one, as they lie side by side. `kAligned`: to words that
-// start on as many bytes.
+// Interleaves two pixels: each word of `pairs` holds one of their channels. `kAligned`: `to` is aligned to the two
+// pixels.
 template <bool kAligned, int channels>
 __device__ __forceinline__ void put_pixels(unsigned* to, const unsigned (&pairs)[channels]) {
   Pack<channels, unsigned> words;
@@ -83,8 +82,8 @@ __device__ __forceinline__ void put_pixels(unsigned* to, const unsigned (&pairs)
   }
 }
 
-// A warp's rows of a step, `step_pitch` elements apart in shared memory, to memory as vectors of 16 bytes. `to`: the
-// step's first output; `rows` and `columns` (elements) of it are inside the image.
+// Stores a warp's rows of a step as vectors of 16 bytes. The rows are `step_pitch` elements apart in shared memory.
+// `to`: the step's first output; `rows` and `columns` (elements) of the step are inside the image.
 template <typename T, MmaShape s>
 __device__ __forceinline__ void store_step(T* to, int64_t stride, const T* from, int rows, int columns) {
   constexpr int kAcross = s.warp_w() * s.channels / 8, kAll = s.patch_h * kAcross;

@@ -1,14 +1,14 @@
-// Direct + Arch -> Plan: which images `mma` serves, with which tile, and its arguments. Pure.
+// The images that `mma` serves, its plan, and its kernel's arguments.
 #pragma once
 
 #include "kernels/direct2d/config.h"
-#include "kernels/direct2d/mma/mma.h"
+#include "kernels/direct2d/mma/params.h"
 
 namespace torch_conv::direct2d {
 
 void launch_mma(const Direct& p, const Plan& plan, const Site& site);
 
-// Interleaved channels that are made together: those of HWC images, but a bias is one number of a plane.
+// Interleaved channels that one block computes: those of HWC images. With a bias, which belongs to a plane, one.
 inline int64_t mma_channels(const Direct& p) {
   return p.groups == p.in.c && !p.bias ? hwc_channels(p.in, p.out, p.peers) : 1;
 }
@@ -18,10 +18,9 @@ inline MmaShape mma_shape(const Direct& p) {
   return mma_shape(int(p.kh), int(p.kw), channels, p.taps.stride_c == 0 ? 1 : channels);
 }
 
-// How a tile comes and goes: by a bulk copy, or, of rows that start anywhere, by those of single threads; straight from
-// registers, or by way of shared memory.
+// As MmaPolicy has them.
 inline bool mma_bulk(const Direct& p) { return tma::vectors_possible(as_rows(p.in, mma_channels(p))); }
-inline bool mma_pack(const Direct& p) { return aligned_rows(as_rows(p.out, mma_channels(p))); }
+inline bool mma_aligned(const Direct& p) { return aligned_rows(as_rows(p.out, mma_channels(p))); }
 
 inline const char* mma_refusal(const Direct& p, const Arch& arch) {
   if (!is_half(p.in.dtype)) return "no float16 or bfloat16";
@@ -31,37 +30,39 @@ inline const char* mma_refusal(const Direct& p, const Arch& arch) {
   if (const char* no = planar_refusal(p, channels)) return no;
   if (!below(kMostSide, {p.in.w * channels * size_of(p.in.dtype)})) return "rows of 2^30 bytes";
   if (!arch.bulk_copy) return "no bulk copies";
-  const bool fits = mma_shape(p).shared_bytes(!mma_pack(p)) <= arch.shared_bytes;
+  const bool fits = mma_shape(p).shared_bytes(!mma_aligned(p)) <= arch.shared_bytes;
   return fits ? nullptr : "not enough shared memory";
 }
 
-// Do windows start on odd columns of a bulk copy's box, where there is no room for shifted matrices of taps?
+// As MmaPolicy has it. Shifted matrices of taps serve odd columns where a window's spans hold them.
 inline bool mma_odd(const Direct& p) { return mma_bulk(p) && p.place.pad_x % 2 != 0 && !mma_shape(p).shifts(); }
 
-// Tiles side by side, the last of which reaches the image's end.
+// Tiles of a row. The last one ends at the image's edge or behind it.
 inline int64_t mma_across(const Direct& p) {
   const MmaShape s = mma_shape(p);
-  const int step = s.step(!mma_pack(p));
+  const int step = s.step(!mma_aligned(p));
   return tiles_across(p.out.w, step, s.width() - step);
 }
 
 inline void fill_mma(const Direct& p, Plan& plan) {
   const MmaShape s = mma_shape(p);
   plan.algorithm = "tensor_core";
-  plan.why = "half precision, window up to 31x31: products of matrices, sums in another order than 'direct'";
-  plan.tile_w = s.step(!mma_pack(p));
+  plan.why = "half precision, window up to 31x31: tensor cores, sums in another order than 'direct'";
+  plan.tile_w = s.step(!mma_aligned(p));
   plan.tile_h = s.height;
   plan.threads = 32 * s.warps();
-  plan.shared_bytes = s.shared_bytes(!mma_pack(p));
+  plan.shared_bytes = s.shared_bytes(!mma_aligned(p));
   plan.blocks = p.out.n * (p.out.c / s.channels) * ceil_div(p.out.h, plan.tile_h) * mma_across(p);
   plan.kernels = {
       kernel_of("kernels/direct2d/mma/kernel.cuh", "direct2d::direct2d_mma",
-                {p.in.dtype, s.kh, s.kw, s.channels, s.windows, mma_bulk(p), mma_pack(p), mma_odd(p), p.taps.narrow})};
+                {p.in.dtype,
+                 {"direct2d::MmaPolicy",
+                  {s.kh, s.kw, s.channels, s.windows, mma_bulk(p), mma_aligned(p), mma_odd(p), p.taps.narrow}}})};
 }
 
 inline void configure_mma(const Direct& p, const Arch&, Plan& plan) {
   fill_mma(p, plan);
-  plan.config = Config{launch_mma};
+  plan.config = LaunchConfig<Direct>{launch_mma};
 }
 
 inline MmaArgs mma_args(const Direct& p, const Plan& plan) {

@@ -2,14 +2,15 @@
 //
 //   lane   0    1    2   ...  30   31        A warp reads 32 x 16 bytes of `rows` + K - 1 input rows: all loads are
 //        +----+----+----+---+----+----+      issued before the first is used. Left and right neighbours come from the
-//   row  | ///|    |    |   |    |/// |      next lanes by shuffle; lanes 0 and 31 only give theirs, so neighbouring
-//        +----+----+----+---+----+----+      warps overlap by two lanes and no edge loads exist.
+//   row  | ///|    |    |   |    |/// |      next lanes by shuffle. Lanes 0 and 31 store no outputs: neighbouring warps
+//        +----+----+----+---+----+----+      overlap by two lanes, and no lane loads a halo.
 //
-// Warps that touch an edge run a second copy of the loads, which reads through the border map pixel by pixel.
+// Warps at an edge of the image load pixel by pixel through the border map.
 // Device memory per output pixel: 1 read (the overlap comes from L1) and 1 write; 2 K^2 flops.
 #pragma once
 
-#include "kernels/direct2d/tile/box.cuh"
+#include "kernels/direct2d/reg/params.h"
+#include "kernels/direct2d/shared/outputs.cuh"
 
 namespace torch_conv::direct2d {
 
@@ -19,20 +20,20 @@ constexpr int reg_min_blocks() {
   return K == 5 ? 5 : sizeof(T) == 2 ? 6 : 8;
 }
 
-// What it has in common with a kernel of tiles.
+// The traits that clear_where_outside takes.
 template <typename T, int K>
-struct RegWork {
-  static constexpr TileWindow window{K, K, 1, 1, 1};
+struct RegTraits {
+  static constexpr PlaneWindow window{K, K, 1, 1, 1};
   static constexpr struct {
     int rows, columns;
     constexpr int width() const { return columns; }
     constexpr int covered() const { return columns; }
   } shape{reg_rows(sizeof(T), K), 30 * 16 / int(sizeof(T))};
-  static __device__ __forceinline__ TilePosition place(const TileOrder& order) { return order.at(blockIdx.x); }
+  static __device__ __forceinline__ TilePosition position(const TileOrder& order) { return order.at(blockIdx.x); }
   static __device__ __forceinline__ int offset(int x, int) { return x; }
 };
 
-// Not inlined: only warps at an edge call it, once per row and column.
+// Not inlined: only warps at an edge call the function, once per row and column.
 static __device__ __noinline__ int map_at_edge(int i, int n, Border border) { return map_index(i, n, border); }
 
 __device__ __forceinline__ int map_at_edge(int i, int n, Border border, const Neighbours& peers) {
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
     direct2d_reg(const __grid_constant__ PlaneArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
   constexpr int N = 16 / sizeof(T), R = K / 2, rows = reg_rows(sizeof(T), K);
-  const TilePosition at = RegWork<T, K>::place(a.order);
+  const TilePosition at = RegTraits<T, K>::position(a.order);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int first = int(at.x * 30 * N) - N;  // lane 0's first pixel
   const int x = first + lane * N, y0 = (at.y * kRegWarps + warp) * rows;
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
   const T* plane = a.planes.in_plane<T>(at.n, at.c / a.multiplier);
   const int top = y0 + a.shift_y - R;
 
-  // Per warp, not per lane: lane 0's first and lane 31's last pixel decide.
+  // The same for all lanes: lane 0's first and lane 31's last pixel decide.
   const bool inside = top >= 0 && top + rows + K - 1 <= a.planes.in_h && first >= 0 && first + 32 * N <= a.planes.in_w;
   Pack<N, T> raw[rows + K - 1];
   if (inside) {
@@ -70,18 +71,18 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
     const T outside = from_acc<T>(a.value);
 #pragma unroll
     for (int r = 0; r < rows + K - 1; ++r) {
-      const bool stands = my[r] != Neighbours::kOutside;
+      const bool in_rows = my[r] != Neighbours::kOutside;
       const T* row =
-          a.peers.row(plane, a.planes.in_stride_h, stands ? my[r] : 0, a.planes.in_h, at.n, at.c / a.multiplier);
+          a.peers.row(plane, a.planes.in_stride_h, in_rows ? my[r] : 0, a.planes.in_h, at.n, at.c / a.multiplier);
 #pragma unroll
-      for (int i = 0; i < N; ++i) raw[r].v[i] = stands && mx[i] >= 0 ? row[mx[i]] : outside;
+      for (int i = 0; i < N; ++i) raw[r].v[i] = in_rows && mx[i] >= 0 ? row[mx[i]] : outside;
     }
   }
 
   A tap[K * K];
   param_taps.read(tap, at.n * a.taps_n + at.c * a.taps_c);
   const A bias = kBias ? a.bias[at.c] : A(0);
-  // Lanes 0 and 31 store nothing: their columns are put outside.
+  // Columns behind the image for lanes 0 and 31, which store nothing.
   const int x_out = lane >= 1 && lane <= 30 ? x : a.planes.out_w;
   T* row_out = a.planes.out_at<T>(at.n, at.c, y0, 0);
 
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
                       finished<kBias, T>(sum[o], bias));
     }
   }
-  if (a.border == Border::zero_output) clear_where_outside<RegWork<T, K>, T>(a);
+  if (a.border == Border::zero_output) clear_where_outside<RegTraits<T, K>, T>(a);
 }
 
 }  // namespace torch_conv::direct2d

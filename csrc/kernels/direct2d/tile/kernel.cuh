@@ -1,25 +1,26 @@
-// TILE: a block of four warps computes one tile from shared memory, and is done.
+// TILE: a block of four warps computes one tile from shared memory.
 //
-//        <- pad ->                          <- pad ->      The window's rows less 1 + height rows of shared memory,
-//      +----------+------------------------+----------+    brought by one bulk copy (or, where rows start anywhere, by
-//      |          :      halo of rows      :          |    copies of single threads); pixels outside the image arrive
-//      |          +------------------------+          |    as zeros, so zero borders are free, and blocks at an edge
-//      |   halo   | warp 0: `rows` rows    |   halo   |    fill the halo for the other borders.
+//        <- pad ->                          <- pad ->      The box has the window's rows less 1 + height rows. One bulk
+//      +----------+------------------------+----------+    copy loads it, or copies of single threads where rows start
+//      |          :      halo of rows      :          |    anywhere. Pixels outside the image arrive as zeros: zero
+//      |          +------------------------+          |    borders are free. For other borders, blocks at an edge fill
+//      |   halo   | warp 0: `rows` rows    |   halo   |    the halo.
 //      |  before  | warp 1                 |  after   |
-//      |  left()  | warp 2                 | right()  |    A lane owns `lane_values` columns of its warp's rows. An
-//      |  columns | warp 3                 |  columns |    input row that it reads is added to all rows of outputs
-//      |          +------------------------+          |    that see it: once for a small window, and for a larger one
-//      |          :                        :          |    once for each group of its rows (sums.cuh).
+//      |  left()  | warp 2                 | right()  |    A lane owns `lane_values` columns of its warp's rows. It
+//      reads |  columns | warp 3                 |  columns |    an input row once, and adds it to all output rows that
+//      see |          +------------------------+          |    it. Of a larger window it reads the row once for each
+//      group |          :                        :          |    of the window's rows (sums.cuh).
 //      +----------+------------------------+----------+
-//                                                          No pipeline inside a block: the 8 blocks resident on a
+//                                                          A block has no pipeline: the 8 resident blocks of a
 //                                                          multiprocessor overlap one another.
 //
-// A column is a value of a row: where channels are interleaved ((H, W, C) HWC images), the next tap lies `channels`
-// columns further, and nothing else is different. Where channels are many, so that the next pixel's would lie beyond a
-// tile, a group of them is an image of its own: a box holds the group's values of neighbouring pixels side by side, as
-// if there were no others. Where channels have a window each, a lane owns whole pixels of a few of them (three channels
-// of bytes: 12 values, four pixels), or one channel is made after the other: so taps are the same for all lanes. In
-// groups lanes own words of channels, and hold their windows.
+// A column is a value of a row. Where channels are interleaved ((H, W, C) HWC images), the next tap lies `channels`
+// columns further. Many channels would put the next pixel beyond a tile: then a group of channels is an image of its
+// own, and a box holds the group's values of neighbouring pixels.
+//
+// Channels that have a window each: all lanes must use the same taps. A lane owns whole pixels of a few channels (three
+// channels of bytes: 12 values, four pixels), or the block computes one channel after the other. In groups, lanes own
+// 4-byte words of channels and hold the windows of these channels.
 //
 // Device memory per output pixel: 1 read (halos come from L2) and 1 write; 2 kh kw flops.
 #pragma once
@@ -30,102 +31,100 @@
 
 namespace torch_conv::direct2d {
 
-// What a kernel is compiled for: the window, the shape of its tiles, whether rows of outputs start on 16 bytes, whether
-// columns are values of a group of channels (step_x of them, which other groups follow), channels with windows of their
-// own.
-template <typename T, typename O, int kh, int kw, int step_y, int step_x, int stride, bool kBulk, bool kAligned,
-          bool kBias, bool kGroups, int own>
-struct TileWork {
-  static constexpr TileWindow window{kh, kw, step_y, step_x, stride, own, kGroups&& own};
-  static constexpr TileShape shape = tile_shape(sizeof(T), sizeof(O), window, kBulk, kAligned);
-  static constexpr bool spread = own ? by_channels(sizeof(T), window) : spread_columns(sizeof(T), sizeof(O), kAligned);
-  static constexpr bool bulk = kBulk, aligned = kAligned, bias = kBias, groups = kGroups;
-  static_assert(!kGroups || (kBulk && kAligned), "groups are stored as words straight from registers");
+// Constants of a kernel that the functions in sums.cuh take. T, O: the elements of the input and of the output.
+template <typename T, typename O, TilePolicy P>
+struct TileTraits {
+  static constexpr PlaneWindow window = P.window();
+  static constexpr TileShape shape = tile_shape(sizeof(T), sizeof(O), window, P.bulk, P.aligned);
+  static constexpr bool spread =
+      P.channel_windows ? by_channels(sizeof(T), window) : spread_columns(sizeof(T), sizeof(O), P.aligned);
+  static constexpr bool bulk = P.bulk, aligned = P.aligned, bias = P.bias, groups = P.groups;
+  static_assert(!groups || (bulk && aligned), "groups are stored as words straight from registers");
 
-  // Groups of interleaved channels are read at once: a bulk copy brings whole lines of 128
-  // bytes to L2, where the other groups find them. (One after the other, float32 5x5 of 1x64x1080x1920 is 552 us
-  // instead of 305, one NVIDIA H200.)
-  static __device__ __forceinline__ TilePosition place(const TileOrder& order) {
-    return kGroups ? order.at_together(blockIdx.x) : order.at(blockIdx.x);
+  // Blocks of all groups of a tile run together: a bulk copy brings whole lines of 128 bytes to L2, where the other
+  // groups find them. One group after the other, float32 5x5 of 1x64x1080x1920 takes 552 us instead of 305 (one NVIDIA
+  // H200).
+  static __device__ __forceinline__ TilePosition position(const TileOrder& order) {
+    return groups ? order.at_together(blockIdx.x) : order.at(blockIdx.x);
   }
-  // Where column x of an image lies behind its row's first value.
+  // Elements from a row's first value to column x of an image.
   static __device__ __forceinline__ int offset(int x, [[maybe_unused]] int pixel) {
-    if constexpr (kGroups) return x / step_x * pixel + x % step_x;
+    if constexpr (groups) return x / P.step_x * pixel + x % P.step_x;
     else return x;
   }
 };
 
-// Blocks that a multiprocessor holds. Eight leave 64 registers, for which ptxas moves the taps to uniform registers: as
-// a third register operand they cost multiply-adds their rate (one NVIDIA H200, 8192^2: float32 7x7 83 -> 90 % of copy,
-// uint8 3x3 68 -> 84, float16 5x5 60 -> 81). Fewer where that many spill.
+// Resident blocks. Eight leave 64 registers to a thread, for which ptxas moves the taps to uniform registers: three
+// vector operands would slow a multiply-add. Fewer blocks where 64 registers spill. Percent of copy, 8192^2, one NVIDIA
+// H200, taps in vector registers and in uniform ones: float32 7x7 83, 90; uint8 3x3 68, 84; float16 5x5 60, 81.
 template <typename T>
-constexpr int tile_min_blocks(const TileWindow& w, bool bulk) {
+constexpr int tile_min_blocks(const PlaneWindow& w, bool bulk) {
   const int k = w.kh > w.kw ? w.kh : w.kw, far = k > 5 && w.step_x > 7;  // neighbours share none of a row's values
-  if (w.words) return int(4 / sizeof(T)) * w.kh * w.kw > 18 ? 4 : 6;
+  if (w.by_words) return int(4 / sizeof(T)) * w.kh * w.kw > 18 ? 4 : 6;
   if (k > 7 && w.stride > 1) return 4;
   if (k > 15) return 5;
   if (k > 7) return 8 - far;
   if ((k > 5 && (sizeof(T) < 4 || !bulk)) || (!bulk && sizeof(T) < 4 && w.step_x > 1)) return 6 - far;
-  const bool many_taps = w.own == 4 && !by_channels(sizeof(T), w);
+  const bool many_taps = w.channel_windows == 4 && !by_channels(sizeof(T), w);
   return 8 - (far || many_taps);
 }
 
-template <typename T, typename O, int KH, int KW, int kStepY, int kStepX, int kStride, bool kBulk, bool kAligned,
-          bool kBias, bool kGroups, int kOwn>
-__global__ void __launch_bounds__(32 * TileShape::warps,
-                                  tile_min_blocks<T>({KH, KW, kStepY, kStepX, kStride, kOwn, kGroups&& kOwn}, kBulk))
+template <typename T, typename O, TilePolicy P>
+__global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>(P.window(), P.bulk))
     direct2d_tile(const __grid_constant__ TensorMap map, const __grid_constant__ PlaneArgs a,
                   const __grid_constant__ ParamTaps param_taps) {
-  using W = TileWork<T, O, KH, KW, kStepY, kStepX, kStride, kBulk, kAligned, kBias, kGroups, kOwn>;
-  constexpr TileWindow w = W::window;
+  using W = TileTraits<T, O, P>;
+  constexpr PlaneWindow w = W::window;
   constexpr TileShape shape = W::shape;
-  constexpr int box_bytes = shape.box_bytes(sizeof(T), w);
+  constexpr int box_bytes = shape.box_bytes(sizeof(T), w), kTaps = P.kh * P.kw;
   constexpr bool in_shared = taps_in_shared(w);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   T* shared = reinterpret_cast<T*>(shared_bytes);
   [[maybe_unused]] __shared__ uint64_t barrier;
 
-  const TilePosition at = W::place(a.order);
+  const TilePosition at = W::position(a.order);
   const int x0 = int(at.x * shape.width()) - a.lead, y0 = at.y * shape.height();  // the tile's first output
-  const int bx = x0 * kStride + a.shift_x - shape.pad,
-            by = y0 * kStride + a.shift_y - w.above();  // the box's first input
+  const int bx = x0 * P.stride + a.shift_x - shape.pad,
+            by = y0 * P.stride + a.shift_y - w.above();  // the box's first input
   const unsigned ci = at.c / a.multiplier;
   const T* plane = a.planes.in_plane<T>(at.n, ci);
 
-  if constexpr (kBulk) {
+  if constexpr (P.bulk) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     constexpr int pack = tma::pack_of(sizeof(T));
     if (threadIdx.x == 0) {
       tma::barrier_init(&barrier);
       tma::barrier_expect(&barrier, box_bytes);
       // bx is a multiple of 16 bytes (lead_columns), and of whole pixels of groups, also where it is negative.
-      if constexpr (kGroups) tma::load_box(shared, &map, &barrier, at.c * kStepX, bx / kStepX, by, at.n);
+      if constexpr (P.groups) tma::load_box(shared, &map, &barrier, at.c * P.step_x, bx / P.step_x, by, at.n);
       else tma::load_box(shared, &map, &barrier, bx / pack, by, ci, at.n);
     }
     __syncthreads();
 #endif
   }
 
-  // A small window stands in registers, larger ones and those of channels in shared memory behind the box.
-  [[maybe_unused]] float tap[in_shared ? 1 : KH * KW];
+  // Taps of a small window stay in registers. Those of larger windows, and of a window for each channel, lie behind the
+  // box in shared memory.
+  [[maybe_unused]] float tap[in_shared ? 1 : kTaps];
   [[maybe_unused]] float* taps = reinterpret_cast<float*>(shared_bytes + box_bytes);
-  const int64_t first_tap = at.n * a.taps_n + int64_t(at.c) * (w.words ? kOwn : 1) * a.taps_c;
+  const int64_t first_tap = at.n * a.taps_n + int64_t(at.c) * (w.by_words ? w.channel_windows : 1) * a.taps_c;
   if constexpr (in_shared) {
     const float* all = param_taps.first<float>() + first_tap;
-    for (int e = threadIdx.x; e < max(kOwn, 1) * KH * KW; e += 32 * TileShape::warps) {
-      const int c = kOwn ? e / (KH * KW) : 0, i = e - c * (KH * KW);
-      taps[w.words ? i * kOwn + c : (c * KH + i / KW) * tile_tap_pitch(KW) + i % KW] = all[c * a.taps_c + i];
+    for (int e = threadIdx.x; e < max(w.channel_windows, 1) * kTaps; e += 32 * TileShape::warps) {
+      const int c = w.channel_windows ? e / kTaps : 0, i = e - c * kTaps;
+      taps[w.by_words ? i * w.channel_windows + c : (c * P.kh + i / P.kw) * tile_tap_pitch(P.kw) + i % P.kw] =
+          all[c * a.taps_c + i];
     }
-    if constexpr (kBulk) __syncthreads();
+    if constexpr (P.bulk) __syncthreads();
   } else {
     param_taps.read(tap, first_tap);
   }
-  const float bias = kBias ? a.bias[at.c] : 0.f;
+  const float bias = P.bias ? a.bias[at.c] : 0.f;
 
-  const PhasedRows<T, shape.pitch(), kBulk ? 1 : kRowStart> box{
+  const PhasedRows<T, shape.pitch(), P.bulk ? 1 : kRowStart> box{
       shared, unsigned(reinterpret_cast<uintptr_t>(plane) + (by * a.planes.in_stride_h + bx) * int(sizeof(T))),
       unsigned(a.planes.in_stride_h) * unsigned(sizeof(T))};
-  if constexpr (kBulk) {
+  if constexpr (P.bulk) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     tma::barrier_wait(&barrier, 0);
 #endif
@@ -135,14 +134,14 @@ __global__ void __launch_bounds__(32 * TileShape::warps,
     __syncthreads();
   }
 
-  // One more register here, for the windows' start, makes ptxas keep uint8's taps in vector registers: 3x3 of
-  // 8192^2 then takes 45 us instead of 40 (one NVIDIA H200).
-  const int right = (min(x0 + shape.covered(), a.planes.out_w) - 1) * kStride + 1 + a.shift_x + w.right();
-  const int bottom = (min(y0 + shape.height(), a.planes.out_h) - 1) * kStride + a.shift_y - w.above() + w.rows();
+  // A register for the windows' start would make ptxas keep uint8's taps in vector registers: 3x3 of 8192^2 takes 45 us
+  // instead of 40 (one NVIDIA H200).
+  const int right = (min(x0 + shape.covered(), a.planes.out_w) - 1) * P.stride + 1 + a.shift_x + w.right();
+  const int bottom = (min(y0 + shape.height(), a.planes.out_h) - 1) * P.stride + a.shift_y - w.above() + w.rows();
   const bool edge = bx + shape.pad - w.left() < 0 || by < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
   const bool clear = edge && a.border == Border::zero_output;
-  // What a bulk copy put outside is right.
-  const bool zeros = kBulk && (clear || (a.border == Border::constant && a.value == 0.f));
+  // A bulk copy's zeros outside the image are right.
+  const bool zeros = P.bulk && (clear || (a.border == Border::constant && a.value == 0.f));
   if (edge && (!zeros || a.peers.holds(by, a.planes.in_h) || a.peers.holds(bottom - 1, a.planes.in_h))) {
     extend_box<32 * TileShape::warps>(box, {0, bottom - by, shape.pad - w.left(), right - bx}, {by, bx}, plane,
                                       a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
@@ -157,10 +156,10 @@ __global__ void __launch_bounds__(32 * TileShape::warps,
                                 .bias = bias,
                                 .stage = shared_bytes + shape.shared_bytes(sizeof(T), sizeof(O), w) -
                                          2 * (warp + 1) * shape.stage_bytes(sizeof(O))};
-  const int top = warp * shape.rows * kStride, column = shape.pad + kStride * LaneRow<T, W>::column(lane, 0);
-  if constexpr (w.words) sum_words<T, W>(a, box, top, column, out, taps);
+  const int top = warp * shape.rows * P.stride, column = shape.pad + P.stride * LaneRow<T, W>::column(lane, 0);
+  if constexpr (w.by_words) sum_words<T, W>(a, box, top, column, out, taps);
   else if constexpr (by_channels(sizeof(T), w)) sum_channels<T, W>(a, box, top, column, out, taps);
-  else if constexpr (kOwn) sum_pixels<T, W>(a, box, top, column, out, taps);
+  else if constexpr (P.channel_windows) sum_pixels<T, W>(a, box, top, column, out, taps);
   else if constexpr (in_shared) sum_in_groups<T, W>(a, box, top, column, out, taps);
   else sum_unrolled<T, W>(a, box, top, column, out, tap);
   if (a.border == Border::zero_output) clear_where_outside<W, O>(a);

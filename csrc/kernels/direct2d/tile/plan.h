@@ -1,41 +1,45 @@
-// Direct + Arch -> Plan: which images `tile` and its kinds serve, as which images its kernels see them. Pure.
+// The images that TILE's four variants serve, the images that its kernels see, and their plans.
 #pragma once
 
 #include "kernels/direct2d/config.h"
+#include "kernels/direct2d/tile/params.h"
 
 namespace torch_conv::direct2d {
 
-// Which of TILE's kernels.
 struct TileKind {
-  bool bulk = false;  // boxes by bulk copies
-  int group = 0;      // channels that make an image of their own
-  int own = 0;        // channels that have a window each
+  bool bulk = false;        // boxes by bulk copies
+  int group = 0;            // channels of a group that is an image of its own, or 0
+  int channel_windows = 0;  // as PlaneWindow has them
 };
 
 struct TileConfig {
   TileKind kind;
-  int lead, overlap;  // as plane_args takes them
+  int lead, overlap;  // arguments of plane_args
 };
 
 void launch_tile(const Direct& p, const Plan& plan, const Site& site);
 
-inline TileWindow tile_window(const Direct& flat, const TileKind& kind) {
+inline PlaneWindow tile_window(const Direct& flat, const TileKind& kind) {
   const Placement& s = flat.place;
-  const bool words = kind.own && kind.group;
-  return {int(flat.kh), int(flat.kw), int(s.dilation_y), int(s.dilation_x), int(s.stride_x), kind.own, words};
+  return {int(flat.kh),
+          int(flat.kw),
+          int(s.dilation_y),
+          int(s.dilation_x),
+          int(s.stride_x),
+          kind.channel_windows,
+          kind.channel_windows && kind.group};
 }
 
-// Bulk copies start on 16 bytes.
+// Columns that the grid of tiles starts left of the output: bulk copies start on 16 bytes.
 inline int lead_columns(const Direct& flat) {
   return tma::lead_columns(tile_window(flat, {}).left(), flat.place.pad_x, 16 / size_of(flat.in.dtype));
 }
 
-// Do rows leave as vectors of 16 bytes (straight from registers, but for pixels of three channels)? A lane's columns
-// lie side by side then, which costs 4-byte values that come from anywhere more than the store saves. Without bulk
-// copies every row of a box has a phase of its own, which outputs of channels with windows of their own would have to
-// leave.
+// Do rows of outputs leave as vectors of 16 bytes? A lane then owns neighbouring columns: for unaligned 4-byte values
+// its loads cost more than the vectors save. With a window for each channel, rows of a box without bulk copies would
+// have to leave their phase.
 inline bool stores_aligned(const Direct& flat, const TileKind& kind) {
-  const bool narrow = size_of(flat.in.dtype) < 4 && !kind.own;
+  const bool narrow = size_of(flat.in.dtype) < 4 && !kind.channel_windows;
   return aligned_rows(flat.out) && (kind.bulk ? lead_columns(flat) == 0 : narrow);
 }
 
@@ -55,22 +59,23 @@ inline const char* tile_refusal(const Direct& q, const Arch& arch, const TileKin
   if (const char* no = rows_refusal(q.in, q.out, s, q.peers)) return no;
   if (!below(kMostSide, {q.in.w * size_of(q.in.dtype)})) return "rows of 2^30 bytes";
   if (q.in.c != q.groups) return "sums over channels";
-  const TileWindow w = tile_window(q, kind);
+  const PlaneWindow w = tile_window(q, kind);
   const int columns = w.left() + w.right() + 1;
-  // A window with negative padding starts `inside` columns within the image; no window covers the columns before.
+  // With negative padding the first window starts `inside` columns within the image. No window covers the columns
+  // before.
   const int64_t inside = std::max<int64_t>(0, -s.pad_x);
   const bool touches = near(q.in.h, (q.out.h - 1) * w.stride + 1, w.rows(), s.pad_y) &&
                        near(q.in.w - inside, (q.out.w - 1) * w.stride + 1, columns, s.pad_x + inside);
   if (!touches) return "windows that lie outside the image altogether";
   const TileShape shape = tile_shape(q, kind);
-  if (!kind.own && shape.lane_values * size_of(q.out.dtype) < 4) return "lanes that make less than a word";
+  if (!kind.channel_windows && shape.lane_values * size_of(q.out.dtype) < 4) return "lanes that make less than a word";
   const int barrier = kind.bulk ? kBarrierBytes : 0;
   const int bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w) + barrier;
   const bool fits = bytes <= arch.shared_bytes;
   return fits ? nullptr : "a tile beyond shared memory";
 }
 
-// A box of a bulk copy has at most 256 words a side.
+// A bulk copy's box has at most 256 words a side.
 inline const char* tile_bulk_refusal(const Direct& q, const Arch& arch, const TileKind& kind) {
   if (const char* no = tile_refusal(q, arch, kind)) return no;
   if (const char* no = plane_copy_refusal(q.in, arch)) return no;
@@ -87,57 +92,52 @@ inline const char* tile_plain_refusal(const Direct& p, const Arch& arch) {
   return tile_refusal(flattened(p), arch, {});
 }
 
-// A window for each of a few interleaved channels.
-constexpr int64_t kMostOwn = 4;
+// Interleaved channels that may have a window each, without groups.
+constexpr int64_t kMostChannelWindows = 4;
 
 inline TileKind tile_own_kind(const Direct& p, const Arch& arch) {
-  const int own = int(p.in.c);
-  const bool bulk = !tile_bulk_refusal(side_by_side(p, own), arch, {.bulk = true, .own = own});
-  return {.bulk = bulk, .own = own};
+  TileKind kind{.bulk = true, .channel_windows = int(p.in.c)};
+  kind.bulk = !tile_bulk_refusal(flatten_channels(p, p.in.c), arch, kind);
+  return kind;
 }
 
 inline const char* tile_own_refusal(const Direct& p, const Arch& arch) {
-  if (!channels_as_columns(p) || p.taps.stride_c == 0 || p.in.c > kMostOwn)
+  if (!channels_as_columns(p) || p.taps.stride_c == 0 || p.in.c > kMostChannelWindows)
     return "no 2 to 4 interleaved channels that have a window each";
-  const TileWindow w{int(p.kh), int(p.kw), 1, 1, 1, int(p.in.c)};
+  const PlaneWindow w{int(p.kh), int(p.kw), 1, 1, 1, int(p.in.c)};
   if (by_channels(size_of(p.in.dtype), w) && p.in.dtype != p.out.dtype) return "another output dtype";
-  return tile_refusal(side_by_side(p, p.in.c), arch, tile_own_kind(p, arch));
+  return tile_refusal(flatten_channels(p, p.in.c), arch, tile_own_kind(p, arch));
 }
 
-// Many interleaved channels, as groups of so many whose halos are at most half as large as a tile, or else as
-// large; or 0. A group is 16 to 128 bytes of every pixel. 16x512x56x56 on one NVIDIA H200, of
-// copy, by groups (by CHANNELS; cuDNN): float32 3x3, 5x5 94 % (82; 65), 84 (54; 27); float16 3x3, 5x5, 7x7 84 (53; 58),
-// 53 (30; 42), 22 (16; 15); uint8 3x3, 5x5 48 (20), 24 (14). As they lie, float16 of 64 channels 95 %, by groups 93; of
-// 128 89 and 90. With a window for each of 64 channels, 16x64x224x224: float32 3x3, 5x5, 7x7 94 % (79; 74), 76 (31;
-// 29), 47 (19; 11); float16 3x3, 5x5 82 (39; 84), 41 (16; 46); uint8 3x3 46 (18).
+// Channels of a group: 16 to 128 bytes of every pixel, or 0. A group's halo is at most half as large as a tile. That of
+// the least group may be as large as a tile. tuning.h has the measurements.
 inline int channel_group(const Direct& p) {
   const auto together = [](const Image& x) { return x.stride_c == 1 && x.stride_w >= x.c; };
   const int in = size_of(p.in.dtype), out = size_of(p.out.dtype);
-  const bool own = p.taps.stride_c != 0, alike = p.in.c == p.out.c && p.groups == p.in.c && !p.bias && !p.peers.any();
+  const bool window_each = p.taps.stride_c != 0;
+  const bool alike = p.in.c == p.out.c && p.groups == p.in.c && !p.bias && !p.peers.any();
   if (!alike || !together(p.in) || !together(p.out) || in > 4 || out > 4) return 0;
   if (!p.place.unit_steps_of_images() || p.kh > kTileMost || p.kw > kTileMost || p.kw < 2) return 0;
-  if (own && (p.in.dtype != p.out.dtype || p.kh * p.kw * 4 / in > kTapsAtOnce)) return 0;
-  const TileWindow w{int(p.kh), int(p.kw), 1, 1, 1, own, own};
-  // Half a sector, where CHANNELS is slower still. A window for each channel, of copy, by such groups (by CHANNELS;
-  // cuDNN), one NVIDIA H100: float16 8x8x1080x1920 3x3, 5x5 69 % (50; 77), 61 (23; 49); 8x24x540x960 50 (52; 75), 50
-  // (23; 49); float32 8x12x540x960 3x3, 5x5, 7x7 45 (88; 85), 50 (42; 50), 50 (26; 25); uint8 8x16x1080x1920 3x3 66
-  // (25).
-  const bool halves = own && (in < 4 || p.kh * p.kw > 9);
+  if (window_each && (p.in.dtype != p.out.dtype || p.kh * p.kw * 4 / in > kTapsAtOnce)) return 0;
+  const PlaneWindow w{int(p.kh), int(p.kw), 1, 1, 1, window_each, window_each};
+  // Half a sector of 32 bytes: only with a window for each channel, of narrow values or more than 9 taps.
+  const bool halves = window_each && (in < 4 || p.kh * p.kw > 9);
   const int tile = 32 * lane_values(in, out, w), least = std::max((halves ? 16 : 32) / in, 16 / out);
-  // Lanes with windows of their own share the values of neighbouring pixels where a group is 128 bytes: worth a larger
-  // halo where values are narrow (float16 5x5 126 us, so 135; float32 5x5 142, so 130; 16x64x224x224).
+  // Lanes with a window for each channel share values of neighbouring pixels where a group is 128 bytes: narrow values
+  // take a larger halo for it (16x64x224x224 5x5, without and with: float16 135 us, 126; float32 130, 142).
   for (int group = 128 / in; group >= least; group /= 2)
-    if (p.in.c % group == 0 && (own && in < 4 ? 1 : 2) * (p.kw - 1) * group <= tile) return group;
+    if (p.in.c % group == 0 && (window_each && in < 4 ? 1 : 2) * (p.kw - 1) * group <= tile) return group;
   return p.in.c % least == 0 && (p.kw - 1) * least <= tile ? least : 0;
 }
 
-// The problem as TILE's kernels see it.
 inline Direct tile_image(const Direct& p, const TileKind& kind) {
-  return kind.group ? side_by_side(p, kind.group) : kind.own ? side_by_side(p, kind.own) : flattened(p);
+  return kind.group             ? flatten_channels(p, kind.group)
+         : kind.channel_windows ? flatten_channels(p, kind.channel_windows)
+                                : flattened(p);
 }
 
 inline TileKind tile_groups_kind(const Direct& p, int group) {
-  return {.bulk = true, .group = group, .own = p.taps.stride_c != 0 ? group : 0};
+  return {.bulk = true, .group = group, .channel_windows = p.taps.stride_c != 0 ? group : 0};
 }
 
 inline const char* tile_groups_refusal(const Direct& p, const Arch& arch) {
@@ -145,10 +145,10 @@ inline const char* tile_groups_refusal(const Direct& p, const Arch& arch) {
   if (group == 0) return "no groups of interleaved channels, or windows beyond a lane's registers";
   if (!arch.bulk_copy) return "no bulk copies";
   if (!tma::channels_possible(p.in) || !tma::channels_possible(p.out)) return "pixels not 16-byte aligned";
-  const Direct q = side_by_side(p, group);
+  const Direct q = flatten_channels(p, group);
   const TileKind kind = tile_groups_kind(p, group);
   if (const char* no = tile_refusal(q, arch, kind)) return no;
-  if (!stores_aligned(q, kind)) return "outputs of a group that are no words of 16 bytes";
+  if (!stores_aligned(q, kind)) return "outputs of a group that are no vectors of 16 bytes";
   if (!below(kMostSide, {p.in.w * p.in.stride_w, p.out.w * p.out.stride_w})) return "rows of 2^30 values";
   const bool box = tile_shape(q, kind).box_rows(tile_window(q, kind)) <= 256;
   return box ? nullptr : "a box beyond 256 rows";
@@ -156,12 +156,12 @@ inline const char* tile_groups_refusal(const Direct& p, const Arch& arch) {
 
 inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
   const Direct q = tile_image(p, kind);
-  const TileWindow w = tile_window(q, kind);
+  const PlaneWindow w = tile_window(q, kind);
   const TileShape shape = tile_shape(q, kind);
   const int lead = kind.bulk ? lead_columns(q) : 0;
-  plan.why = kind.group  ? "many interleaved channels: groups of them are images of their own"
-             : kind.own  ? "a window for each of a few interleaved channels: taps are the same for all lanes"
-             : kind.bulk ? "window up to 31x31: one bulk copy brings tile and halo"
+  plan.why = kind.group             ? "many interleaved channels: groups of them are images of their own"
+             : kind.channel_windows ? "a window for each of a few interleaved channels: all lanes use the same taps"
+             : kind.bulk            ? "window up to 31x31: one bulk copy brings tile and halo"
                          : "window up to 31x31, copies of words: no bulk copies, or rows not 16-byte aligned";
   plan.tile_w = shape.width();
   plan.tile_h = shape.height();
@@ -170,9 +170,12 @@ inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
   plan.blocks =
       q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) * tiles_across(q.out.w + lead, plan.tile_w, shape.overlap);
   plan.kernels = {kernel_of("kernels/direct2d/tile/kernel.cuh", "direct2d::direct2d_tile",
-                            {q.in.dtype, q.out.dtype, w.kh, w.kw, w.step_y, w.step_x, w.stride, kind.bulk,
-                             stores_aligned(q, kind), q.bias != nullptr, kind.group > 0, kind.own})};
-  plan.config = Config{launch_tile, TileConfig{kind, lead, shape.overlap}};
+                            {q.in.dtype,
+                             q.out.dtype,
+                             {"direct2d::TilePolicy",
+                              {w.kh, w.kw, w.step_y, w.step_x, w.stride, kind.bulk, stores_aligned(q, kind),
+                               q.bias != nullptr, kind.group > 0, kind.channel_windows}}})};
+  plan.config = LaunchConfig<Direct>{launch_tile, TileConfig{kind, lead, shape.overlap}};
 }
 inline void configure_tile_tma(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, {.bulk = true}, plan); }
 inline void configure_tile_plain(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, {}, plan); }

@@ -1,22 +1,23 @@
-// The sums of a warp's rows of a tile in shared memory. A lane owns N columns; an input row that it reads is added to
-// all output rows that see it.
+// The sums of a warp's rows of a tile in shared memory. A lane owns N columns. It adds an input row to all output rows
+// that see it. `W` is TileTraits everywhere.
 #pragma once
 
-#include "kernels/direct2d/tile/box.cuh"
+#include "kernels/direct2d/shared/outputs.cuh"
+#include "kernels/direct2d/tile/params.h"
 
 namespace torch_conv::direct2d {
 
 // The values of one input row that the windows over N neighbouring columns cover.
 template <typename T, class W>
 struct NeighbourRow {
-  static constexpr TileWindow w = W::window;
-  // The values that the lane's outputs lie on, those left of them, right of them.
+  static constexpr PlaneWindow w = W::window;
+  // The values that the lane's outputs lie on, those left of them, and those right of them.
   static constexpr int N = W::shape.lane_values * w.stride, L = w.left(), R = w.right() - (w.stride - 1);
   float v[L + N + R];
 
   static __device__ __forceinline__ int column(int lane, int p) { return lane * W::shape.lane_values + p; }
 
-  // Is the value `at` right of the lane's first under a tap?
+  // Does a tap lie on the value `at` columns right of the lane's first?
   static constexpr bool used(int at) {
     for (int p = 0; p < N; p += w.stride)
       if ((at - p + L) % w.step_x == 0 && at - p + L >= 0 && at - p + L <= L + w.right()) return true;
@@ -29,8 +30,8 @@ struct NeighbourRow {
     return false;
   }
 
-  // Row r of a box from the lane's first column on. Aligned rows come in packs, the lane's own and the smallest that
-  // take its halo; others in words, which may have to be moved by some bytes.
+  // Row r of a box from the lane's first column on. Bulk copies align rows: the lane reads its own values and its halo
+  // by packs. Other rows it reads by words, and shifts these by up to three bytes.
   template <class Box>
   __device__ __forceinline__ void load(const Box& box, int r, int column) {
     constexpr int halo = (L > R ? L : R) * int(sizeof(T)), most = N * int(sizeof(T));
@@ -38,19 +39,19 @@ struct NeighbourRow {
     constexpr int wide = (wanted < most ? wanted : most) / int(sizeof(T)), H = wide < chunk ? wide : chunk;
     constexpr int before = (L + H - 1) / H * H;
     if constexpr (W::bulk) {
-      const T* own = box.row(r) + column;
-      unroll<-before, 0, H>([&](auto at) { take<at, H>(own); });
-      unroll<0, N, chunk>([&](auto at) { take<at, chunk>(own); });
-      unroll<N, N + R, H>([&](auto at) { take<at, H>(own); });
+      const T* first = box.row(r) + column;
+      unroll<-before, 0, H>([&](auto at) { take<at, H>(first); });
+      unroll<0, N, chunk>([&](auto at) { take<at, chunk>(first); });
+      unroll<N, N + R, H>([&](auto at) { take<at, H>(first); });
     } else {
       constexpr int per = kPerWord<T>, left = (L + per - 1) / per, count = left + (N + R + per - 1) / per;
-      const unsigned* own = box.words(r, column) - left;
+      const unsigned* first = box.words(r, column) - left;
       const int bits = box.bits(r);
       unroll<0, count>([&](auto i) {
         constexpr int at = (i - left) * per;
         if constexpr (any_used<per>(at)) {
           float values[per];
-          widen<T>(per == 1 ? own[i] : __funnelshift_r(own[i], own[i + 1], bits), values);
+          widen<T>(per == 1 ? first[i] : __funnelshift_r(first[i], first[i + 1], bits), values);
           keep<at, per>(values);
         }
       });
@@ -60,10 +61,10 @@ struct NeighbourRow {
 
  private:
   template <int at, int H>
-  __device__ __forceinline__ void take(const T* own) {
+  __device__ __forceinline__ void take(const T* first) {
     if constexpr (any_used<H>(at)) {
       float values[H];
-      widen_pack<H>(own + at, values);
+      widen_pack<H>(first + at, values);
       keep<at, H>(values);
     }
   }
@@ -75,11 +76,11 @@ struct NeighbourRow {
   }
 };
 
-// The same of columns 32 apart, each of which a warp reads side by side: rows of 4-byte values that start anywhere, and
-// one channel's values of pixels.
+// The values of columns 32 apart. A warp reads neighbouring ones at once, in unaligned rows of 4-byte values and where
+// a block computes one channel after the other.
 template <typename T, class W>
 struct SpreadRow {
-  static constexpr TileWindow w = W::window;
+  static constexpr PlaneWindow w = W::window;
   static constexpr int N = W::shape.lane_values, pixel = W::shape.pixel;
   float v[w.kw][N];
 
@@ -87,19 +88,19 @@ struct SpreadRow {
 
   template <class Box>
   __device__ __forceinline__ void load(const Box& box, int r, int column) {
-    const T* own = box.row(r) + column;
+    const T* first = box.row(r) + column;
 #pragma unroll
     for (int j = 0; j < w.kw; ++j)
 #pragma unroll
-      for (int p = 0; p < N; ++p) v[j][p] = widen_one(own[32 * p * pixel * w.stride + j * w.step_x - w.left()]);
+      for (int p = 0; p < N; ++p) v[j][p] = widen_one(first[32 * p * pixel * w.stride + j * w.step_x - w.left()]);
   }
   __device__ __forceinline__ float value(int p, int j) const { return v[j][p]; }
 };
 
-// The same of words 32 apart, whose channels are the same for all of a lane's.
+// The values of words 32 apart. All words of a lane hold the same channels.
 template <typename T, class W>
 struct WordRow {
-  static constexpr TileWindow w = W::window;
+  static constexpr PlaneWindow w = W::window;
   static constexpr int N = W::shape.lane_values, per = kPerWord<T>;
   float v[w.kw][N];
 
@@ -107,21 +108,20 @@ struct WordRow {
 
   template <class Box>
   __device__ __forceinline__ void load(const Box& box, int r, int column) {
-    const T* own = box.row(r) + column - w.left();
+    const T* first = box.row(r) + column - w.left();
 #pragma unroll
     for (int j = 0; j < w.kw; ++j)
 #pragma unroll
-      for (int p = 0; p < N; p += per) widen_pack<per>(own + 32 * p + j * w.step_x, v[j] + p);
+      for (int p = 0; p < N; p += per) widen_pack<per>(first + 32 * p + j * w.step_x, v[j] + p);
   }
   __device__ __forceinline__ float value(int p, int j) const { return v[j][p]; }
 };
 
 template <typename T, class W>
-using LaneRow = std::conditional_t<W::window.words, WordRow<T, W>,
+using LaneRow = std::conditional_t<W::window.by_words, WordRow<T, W>,
                                    std::conditional_t<W::spread, SpreadRow<T, W>, NeighbourRow<T, W>>>;
 
-// Adds a row of the window to the sums of a row of outputs. Neighbours may have other windows, whose taps lie a window
-// further; those kWindows apart have the same.
+// Adds a row of the window to the sums of a row of outputs. Output p has window p % kWindows.
 template <class W, int kWindows = 1, class Row, int N>
 __device__ __forceinline__ void add_row(const Row& row, const float* tap, float (&sum)[N]) {
   constexpr int taps = W::window.kh * W::window.kw;
@@ -131,40 +131,40 @@ __device__ __forceinline__ void add_row(const Row& row, const float* tap, float 
     for (int j = 0; j < W::window.kw; ++j) sum[p] = fma(tap[p % kWindows * taps + j], row.value(p, j), sum[p]);
 }
 
-// What a lane makes: its columns of its warp's rows, and where they go.
+// Stores a lane's columns of its warp's rows.
 template <typename T, typename O, class W>
 struct LaneOutput {
   O* row;       // output column 0 of the warp's first row
   int y, tile;  // the first row, the tile's first column
   float bias;
-  unsigned char* stage;  // of the warp, where rows wait
+  unsigned char* stage;  // two waiting rows of the warp
 
-  // Row o is done.
+  // Stores row o.
   template <int N>
   __device__ __forceinline__ void store(const PlaneArgs& a, int o, const float (&sum)[N]) const {
     const int lane = threadIdx.x % 32;
     const Pack<N, O> pack = finished<W::bias, O>(sum, bias);
     O* to = row + o * a.planes.out_stride_h + (W::groups ? 0 : tile);
-    const bool stands = y + o < a.planes.out_h;
+    const bool inside = y + o < a.planes.out_h;
     const int first = max(-tile, 0), last = min(32 * N, a.planes.out_w - tile);
-    if constexpr (W::window.words) {
+    if constexpr (W::window.by_words) {
       // A lane's words lie whole pixels apart.
-      constexpr int per = kPerWord<O>, pixels = 32 * per / W::window.own;
+      constexpr int per = kPerWord<O>, pixels = 32 * per / W::window.channel_windows;
       O* const first_word = to + W::offset(tile + lane * per, a.out_pixel);
 #pragma unroll
       for (int p = 0; p < N; p += per) {
         Pack<per, O> word;
         memcpy(&word, pack.v + p, sizeof(word));
-        store_pack_if(stands && lane * per + 32 * p < last, first_word + p / per * pixels * a.out_pixel, word);
+        store_pack_if(inside && lane * per + 32 * p < last, first_word + p / per * pixels * a.out_pixel, word);
       }
     } else if constexpr (W::aligned && !W::shape.waits) {
       const int at = W::groups ? W::offset(tile + lane * N, a.out_pixel) : lane * N;
-      store_pack_if(stands && lane * N < last, to + at, pack);
+      store_pack_if(inside && lane * N < last, to + at, pack);
     } else if constexpr (!W::shape.waits) {
 #pragma unroll
       for (int p = 0; p < N; ++p)
-        if (stands && lane + 32 * p >= first && lane + 32 * p < last) to[lane + 32 * p] = pack.v[p];
-    } else if (stands) {
+        if (inside && lane + 32 * p >= first && lane + 32 * p < last) to[lane + 32 * p] = pack.v[p];
+    } else if (inside) {
       constexpr int count = N * int(sizeof(O)) / 4, step = W::spread ? 32 : 1;
       const auto put = [&](unsigned* words) {
         unsigned w[count];
@@ -178,9 +178,9 @@ struct LaneOutput {
   }
 };
 
-// Windows of up to kTapsAtOnce taps: all rows and taps are unrolled, the taps stand in registers. A row of outputs
-// is stored as soon as it is done, so the sums of the window's rows are alive. `top`: the box's row that the warp reads
-// first; `column`: the lane's first.
+// Windows of up to kTapsAtOnce taps, in registers: all rows and taps are unrolled. The lane stores a row of outputs as
+// soon as it is complete, so that only kh rows of sums are alive. `top`: the box's row that the warp reads first;
+// `column`: the lane's first.
 template <typename T, class W, int kWindows = 1, class Box, typename O>
 __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const Box& box, int top, int column,
                                              const LaneOutput<T, O, W>& out,
@@ -192,7 +192,7 @@ __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const Box& box,
     LaneRow<T, W> row;
     row.load(box, top + r, column);
     unroll<0, shape.rows>([&](auto o) {
-      // This input row is row i of the window over output row o.
+      // Input row r is row i of the window over output row o.
       constexpr int below = decltype(r)::value - o * W::window.stride, i = below / W::window.step_y;
       if constexpr (below >= 0 && below % W::window.step_y == 0 && i < W::window.kh) {
         if constexpr (i == 0) {
@@ -206,25 +206,25 @@ __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const Box& box,
   });
 }
 
-// Words of a group's channels: a lane's have the same channels, whose windows it takes from shared memory, where they
-// lie tap by tap.
+// Words of a group's channels. A lane loads the windows of its channels from shared memory, where channels are
+// innermost.
 template <typename T, class W, class Box, typename O>
 __device__ __forceinline__ void sum_words(const PlaneArgs& a, const Box& box, int top, int column,
                                           const LaneOutput<T, O, W>& out, const float* taps) {
   static_assert(std::is_same_v<T, O> && W::window.stride == 1, "a lane's outputs are words as its inputs are");
   constexpr int per = kPerWord<T>, count = W::window.kh * W::window.kw;
-  const float* from = taps + threadIdx.x % 32 * per % W::window.own;
+  const float* from = taps + threadIdx.x % 32 * per % W::window.channel_windows;
   float tap[per * count];
 #pragma unroll
   for (int i = 0; i < count; ++i) {
-    const Pack<per, float> own = load_pack<per>(from + i * W::window.own);
+    const Pack<per, float> channels = load_pack<per>(from + i * W::window.channel_windows);
 #pragma unroll
-    for (int e = 0; e < per; ++e) tap[e * count + i] = own.v[e];
+    for (int e = 0; e < per; ++e) tap[e * count + i] = channels.v[e];
   }
   sum_unrolled<T, W, per>(a, box, top, column, out, tap);
 }
 
-// Adds `count` rows of the window to all rows of the warp. `top` and `taps`: where the first of them is read.
+// Adds `count` rows of the window to all rows of the warp. `top`, `taps`: the first of the box's and the window's rows.
 template <typename T, class W, int count, class Box, int rows, int N>
 __device__ __forceinline__ void add_group(const Box& box, int top, int column, const float* taps,
                                           float (&sum)[rows][N]) {
@@ -245,19 +245,20 @@ __device__ __forceinline__ void add_group(const Box& box, int top, int column, c
   });
 }
 
-// Larger windows, a few of their rows at a time, whose taps fit into the 63 uniform registers: the tile's rows pass
-// once for each group, and the sums of all the warp's rows go on with the next one.
+// Larger windows, one group of G rows after the other: a group's taps fit into the 63 uniform registers. The lane reads
+// the tile's rows once for each group, and keeps the sums of all the warp's rows.
 //
 //   group 0: window rows 0 .. G - 1     sum[o] += rows o .. o + G - 1 of the tile
 //   group 1: window rows G .. 2 G - 1   sum[o] += rows o + G .. o + 2 G - 1
 //
-// float32 4096^2 on one NVIDIA H200: 9x9 67 us, 11x11 92, 13x13 121, 15x15 150; with taps in vector registers, read
-// again for every row of the tile, 77, 119, 158, 224. Groups of windows beyond 81 taps run in a loop, whose code stays
-// in the instruction cache (15x15 150 us, unrolled 192); smaller windows lose by a loop (8x8 56 us, unrolled 51).
+// float32 4096^2, one NVIDIA H200, us, 9x9, 11x11, 13x13, 15x15: taps in uniform registers 67, 92, 121, 150; in vector
+// registers, loaded for each row of the tile, 77, 119, 158, 224.
+// Beyond 81 taps the groups run in a loop: its code stays in the instruction cache (15x15 150 us, unrolled 192).
+// Smaller windows are slower in a loop (8x8 56 us, unrolled 51).
 template <typename T, class W, class Box, int rows, int N>
 __device__ __forceinline__ void add_groups(const Box& box, int top, int column, const float* taps,
                                            float (&sum)[rows][N]) {
-  constexpr TileWindow w = W::window;
+  constexpr PlaneWindow w = W::window;
   constexpr int G = tap_group(w.kh, w.kw), rest = w.kh % G, unrolled = w.kh * w.kw > 81 ? 1 : w.kh;
   if constexpr (rest > 0) add_group<T, W, rest>(box, top, column, taps, sum);
 #pragma unroll unrolled
@@ -274,37 +275,37 @@ __device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const Box& box
   unroll<0, shape.rows>([&](auto o) { out.store(a, o, sum[o]); });
 }
 
-// Channels that have a window each: output e of every lane is of channel (e + first) % own, where first is 0 unless the
-// grid starts left of the outputs by no multiple of whole pixels.
+// Channels that have a window each: output e of every lane is of channel (e + first) % channel_windows. `first` is 0
+// unless the grid starts within a pixel left of the outputs.
 template <typename T, class W, class Box, typename O>
 __device__ __forceinline__ void sum_pixels(const PlaneArgs& a, const Box& box, int top, int column,
                                            const LaneOutput<T, O, W>& out, const float* taps) {
-  constexpr TileWindow w = W::window;
-  const int first = w.own - a.lead % w.own;
-  float tap[w.own * w.kh * w.kw];
+  constexpr PlaneWindow w = W::window;
+  const int first = w.channel_windows - a.lead % w.channel_windows;
+  float tap[w.channel_windows * w.kh * w.kw];
 #pragma unroll
-  for (int e = 0; e < w.own; ++e)
+  for (int e = 0; e < w.channel_windows; ++e)
 #pragma unroll
     for (int i = 0; i < w.kh * w.kw; ++i)
-      tap[e * w.kh * w.kw + i] = taps[((e + first) % w.own * w.kh + i / w.kw) * tile_tap_pitch(w.kw) + i % w.kw];
-  sum_unrolled<T, W, w.own>(a, box, top, column, out, tap);
+      tap[e * w.kh * w.kw + i] =
+          taps[((e + first) % w.channel_windows * w.kh + i / w.kw) * tile_tap_pitch(w.kw) + i % w.kw];
+  sum_unrolled<T, W, w.channel_windows>(a, box, top, column, out, tap);
 }
 
-// One channel after the other. A channel's outputs take the place of its inputs as soon as all warps have read these;
-// so rows of pixels are whole in the end, and leave as vectors of 16 bytes, or, where they start anywhere, side by
-// side.
+// One channel after the other. A channel's outputs replace its inputs as soon as all warps have read the inputs.
+// Finally the box holds whole pixels: aligned rows leave as vectors of 16 bytes, other rows value by value.
 template <typename T, class W, class Box, typename O>
 __device__ __forceinline__ void sum_channels(const PlaneArgs& a, const Box& box, int top, int column,
                                              const LaneOutput<T, O, W>& out, const float* taps) {
   static_assert(std::is_same_v<T, O> && W::window.stride == 1, "outputs stand where inputs stood");
   constexpr TileShape shape = W::shape;
-  constexpr TileWindow w = W::window;
-  constexpr int C = w.own, N = shape.lane_values;
-  const int ahead = C - a.lead % C;
+  constexpr PlaneWindow w = W::window;
+  constexpr int C = w.channel_windows, N = shape.lane_values;
+  const int first_channel = C - a.lead % C;
 #pragma unroll 1
   for (int c = 0; c < C; ++c) {
     float sum[shape.rows][N] = {};
-    add_groups<T, W>(box, top, column + c, taps + (c + ahead) % C * (w.kh * tile_tap_pitch(w.kw)), sum);
+    add_groups<T, W>(box, top, column + c, taps + (c + first_channel) % C * (w.kh * tile_tap_pitch(w.kw)), sum);
     __syncthreads();
 #pragma unroll
     for (int o = 0; o < shape.rows; ++o)
@@ -318,8 +319,8 @@ __device__ __forceinline__ void sum_channels(const PlaneArgs& a, const Box& box,
     constexpr int word = 16 / int(sizeof(T)), words = shape.covered() / word;
     unroll<0, shape.rows * words, 32>([&](auto i) {
       const int e = i + lane, o = e / words, x = e % words * word;
-      const bool stands = (i + 32 <= shape.rows * words || e < shape.rows * words) && out.y + o < a.planes.out_h;
-      if (stands && x < last)
+      const bool inside = (i + 32 <= shape.rows * words || e < shape.rows * words) && out.y + o < a.planes.out_h;
+      if (inside && x < last)
         *reinterpret_cast<uint4*>(out.row + o * a.planes.out_stride_h + out.tile + x) =
             *reinterpret_cast<const uint4*>(box.row(top + o) + shape.pad + x);
     });

@@ -1,20 +1,24 @@
 // WINDOW: any window size at stride and dilation 1, any layout and pair of dtypes.
 //
-//   shared memory                          per warp: 128 columns (a lane owns 4 neighbours) x 8 rows of sums
-//   +--------------------------+  -
-//   | halo                     |  |        A row of pixels is read once, four at a time, and added to each of the
-//   |   +------------------+   |  | 32 +   8 rows of sums that see it, with the taps of that row (a broadcast read of
-//   |   | warp 0 .. warp 3 |   |  | kh - 1 four): 16 multiply-adds for a quarter of a pixel read and one tap read.
-//   |   +------------------+   |  |
-//   |                          |  |        Shared memory traffic per 128 multiply-adds of a warp instruction group:
-//   +--------------------------+  -        4 wavefronts of pixels + 8 of taps, against 32 issue slots: arithmetic
-//   binds. | taps, rows padded to 4   |
-//   +--------------------------+           Device memory: 1 read (halos come from L2), 1 write; 2 kh kw flops a pixel.
+//     shared memory
+//     +--------------------------+  -
+//     | halo                     |  |
+//     |   +------------------+   |  | 32 +     a warp: 128 columns (a lane owns 4 neighbours) x 8 rows of sums
+//     |   | warp 0 .. warp 3 |   |  | kh - 1
+//     |   +------------------+   |  |
+//     +--------------------------+  -
+//     | taps, rows padded to 4   |
+//     +--------------------------+
+//
+// A lane reads a row of pixels once, four at a time, and adds it to the 8 rows of sums that see it. One read of four
+// pixels and one of four broadcast taps serve 16 multiply-adds. Arithmetic binds: 128 multiply-adds of a warp take 32
+// issue slots, and 12 wavefronts of shared memory (4 of pixels, 8 of taps).
+// Device memory: 1 read (halos come from L2), 1 write; 2 kh kw flops a pixel.
 #pragma once
 
 #include "core/cuda/device.cuh"
 #include "core/cuda/store.cuh"
-#include "kernels/direct2d/params.h"
+#include "kernels/direct2d/window/params.h"
 
 namespace torch_conv::direct2d {
 
@@ -33,7 +37,7 @@ __global__ void __launch_bounds__(32 * kWindowWarps)
   const int y0 = int(row % unsigned(a.tiles_y)) * kWindowWarps * kWindowRows;
   const int co = int(plane % unsigned(p.out.c)), n = int(plane / unsigned(p.out.c));
   const int bx = x0 - int(p.place.pad_x), by = y0 - int(p.place.pad_y);  // the tile's first input
-  // What the last outputs of the image do not need is not read: it may lie far outside.
+  // Only inputs of outputs inside the image are read: others may lie far outside.
   const int columns = min(kWindowColumns, int(p.out.w) - x0) + kw - 1;
   const int rows = min(kWindowWarps * kWindowRows, int(p.out.h) - y0) + kh - 1;
   const A* all_taps = param_taps.first<A>() + n * p.taps.stride_n + co * p.taps.stride_c;
@@ -47,11 +51,11 @@ __global__ void __launch_bounds__(32 * kWindowWarps)
     __syncthreads();
     for (int r = warp; r < rows; r += kWindowWarps) {
       const int my = a.peers.map_row(by + r, int(p.in.h), p.place.border);
-      const bool stands = my != Neighbours::kOutside;
-      const T* from = a.peers.row(source, p.in.stride_h, stands ? my : 0, p.in.h, n, channel);
+      const bool in_rows = my != Neighbours::kOutside;
+      const T* from = a.peers.row(source, p.in.stride_h, in_rows ? my : 0, p.in.h, n, channel);
       for (int i = lane; i < columns; i += 32) {
         const int mx = map_index(bx + i, int(p.in.w), p.place.border);
-        tile[r * a.pitch + i] = stands && mx >= 0 ? to_acc<A>(from[mx * p.in.stride_w]) : outside;
+        tile[r * a.pitch + i] = in_rows && mx >= 0 ? to_acc<A>(from[mx * p.in.stride_w]) : outside;
       }
     }
     for (int i = threadIdx.x; i < kh * kw; i += threads)
@@ -67,12 +71,12 @@ __global__ void __launch_bounds__(32 * kWindowWarps)
         const int taps_here = kw - j;
 #pragma unroll
         for (int o = 0; o < kWindowRows; ++o) {
-          const int i = r - o;  // this row of pixels is row i of the window over output row o
+          const int i = r - o;  // row of the window over output row o
           if (i < 0 || i >= kh) continue;
           const Pack<4, A> tap = *reinterpret_cast<const Pack<4, A>*>(taps + i * a.tap_pitch + j);
 #pragma unroll
           for (int t = 0; t < 4; ++t) {
-            if (t > 0 && t >= taps_here) continue;  // the padding of a row of taps is never multiplied
+            if (t > 0 && t >= taps_here) continue;  // the padding behind a row of taps
 #pragma unroll
             for (int q = 0; q < 4; ++q) sum[o][q] = fma(tap.v[t], v[q + t], sum[o][q]);
           }

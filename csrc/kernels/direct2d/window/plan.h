@@ -1,7 +1,8 @@
-// Direct + Arch -> Plan: which images `window` serves, and with which tile. Pure.
+// The images that `window` serves, and its plan.
 #pragma once
 
 #include "kernels/direct2d/config.h"
+#include "kernels/direct2d/window/params.h"
 
 namespace torch_conv::direct2d {
 
@@ -32,7 +33,7 @@ inline void configure_window(const Direct& p, const Arch&, Plan& plan) {
   plan.shared_bytes = int(shape.bytes);
   plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w, plan.tile_w);
   plan.kernels = {kernel_of("kernels/direct2d/window/kernel.cuh", "direct2d::direct2d_window", {p.in.dtype})};
-  plan.config = Config{launch_window, shape};
+  plan.config = LaunchConfig<Direct>{launch_window, shape};
 }
 
 }  // namespace torch_conv::direct2d

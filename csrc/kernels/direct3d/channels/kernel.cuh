@@ -1,22 +1,30 @@
-// CHANNELS: a block computes 64 bytes of channels of 8 x 8 voxels and walks along z.
+// CHANNELS: a block computes 64 bytes of channels of 8 x 8 voxels and streams along z.
 //
-//      <------- 10 voxels ------>        a stage of shared memory: one plane of the tile and its halo, 64 bytes of
-//    +----------------------------+      channels a voxel; four stages, brought by cp.async two planes ahead. What lies
-//    | halo                       |      outside stays in the stages (constant) or is read where the border map says.
+//      <------- 10 voxels ------>
+//    +----------------------------+
+//    | halo                       |
 //    |   +---------+---------+    |
-//    |   | 4 x 2   |         |    |      A thread owns one 4-byte word of channels (two of 16 bits, one of 32) of
-//    |   +---------+---------+    |      4 x 2 voxels: 24 words of a plane in, 27 multiply-adds for each of 8 outputs
-//    |   |         |         |    |      and each channel. A plane finishes one plane of sums, goes on with the next
-//    |   +---------+---------+    |      and starts a third.
+//    |   | 4 x 2   |         |    |
+//    |   +---------+---------+    |
+//    |   |         |         |    |
+//    |   +---------+---------+    |
 //    |   |  ...    |         |    |
-//    +----------------------------+      16 lanes are the channels, so loads and stores are whole words of 64 bytes.
+//    +----------------------------+
+//
+// A stage of shared memory holds one plane of the tile and its halo, 64 bytes of channels a voxel. Copies by
+// cp.async fill the four stages two planes ahead. Stages keep the border's value where a constant border is outside;
+// other borders read the voxel that the border map names.
+//
+// A thread owns one 4-byte word of channels (two of 16 bits, one of 32) of 4 x 2 voxels. It reads 24 words of a plane
+// for 27 multiply-adds for each of 8 outputs and each channel. A plane finishes one plane of sums, continues the next
+// and starts a third. 16 lanes are the channels: loads and stores are whole pieces of 64 bytes.
 //
 // Device memory per voxel and channel: 1 read (1.56 from L2 for the halo) and 1 write; 2 * 27 flops.
 #pragma once
 
 #include "core/cuda/async_copy.cuh"
 #include "core/cuda/round_pair.cuh"
-#include "kernels/direct3d/params.h"
+#include "kernels/direct3d/channels/params.h"
 
 namespace torch_conv::direct3d {
 
@@ -39,8 +47,8 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
   const int planes = min(a.chunk, a.d_out - first);
   const int x0 = tx * kChannelsWidth, y0 = ty * kChannelsHeight;
 
-  // The pieces of 16 bytes that this thread brings of each plane. A piece that is outside for good holds the border's
-  // value in every stage.
+  // The pieces of 16 bytes that this thread loads of each plane. Pieces outside every plane hold the border's value in
+  // all stages.
   const T value = from_acc<T>(a.value);
   uint4 values;
   {
@@ -67,7 +75,7 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
         *reinterpret_cast<uint4*>(channels_stages + s * kChannelsStage + to[q]) = values;
   }
   const int z_first = first - a.pad_z, z_end = z_first + planes + 2;
-  auto bring = [&](int z, int stage) {
+  auto load = [&](int z, int stage) {
     if (z < z_end) {
       unsigned char* into = channels_stages + stage * kChannelsStage;
       const int source = map_index(z, a.d, a.border);
@@ -86,10 +94,10 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
     async_commit();
   };
 #pragma unroll
-  for (int s = 0; s < kChannelsStages - 1; ++s) bring(z_first + s, s);
+  for (int s = 0; s < kChannelsStages - 1; ++s) load(z_first + s, s);
 
-  const int lane = threadIdx.x % kChannelsLanes, place = threadIdx.x / kChannelsLanes;
-  const int run = place / 4, pair = place % 4;  // a warp holds two pairs of rows of one run
+  const int lane = threadIdx.x % kChannelsLanes, part = threadIdx.x / kChannelsLanes;
+  const int run = part / 4, pair = part % 4;  // a warp holds two pairs of rows of one run
   const int channel = tc * (64 / int(sizeof(T))) + lane * V;
   float tap[V][27], bias[V];
 #pragma unroll
@@ -106,7 +114,7 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
     row_out[o] = reinterpret_cast<unsigned char*>(static_cast<T*>(a.out) + n * a.out_n + first * a.out_d) +
                  int64_t(y + o) * a.out_h + x * a.out_w + channel * int(sizeof(T));
   const int rows = a.h_out - y;
-  const unsigned char* const mine = channels_stages + pair * RY * kChannelsPitch + run * PX * 64 + lane * 4;
+  const unsigned char* const first_word = channels_stages + pair * RY * kChannelsPitch + run * PX * 64 + lane * 4;
 
   float sum[2][RY][PX][V] = {};
   int stage = 0;
@@ -114,8 +122,8 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
   for (int z = z_first; z < z_end; ++z) {
     async_wait<kChannelsStages - 2>();
     __syncthreads();
-    bring(z + kChannelsStages - 1, stage == 0 ? kChannelsStages - 1 : stage - 1);
-    const unsigned char* const from_stage = mine + stage * kChannelsStage;
+    load(z + kChannelsStages - 1, stage == 0 ? kChannelsStages - 1 : stage - 1);
+    const unsigned char* const from_stage = first_word + stage * kChannelsStage;
     const bool finishes = z - z_first >= 2;
     float fresh[RY][PX][V];
 #pragma unroll
@@ -129,7 +137,7 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
       }
 #pragma unroll
       for (int i = 2; i >= 0; --i) {
-        const int o = r - i;  // this input row is row i of the window over output row o
+        const int o = r - i;  // row of the window over output row o
         if (o < 0 || o >= RY) continue;
 #pragma unroll
         for (int l = 2; l >= 0; --l)

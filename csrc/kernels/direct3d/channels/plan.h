@@ -1,6 +1,7 @@
-// Direct + Arch -> Plan: which volumes `channels` serves, and how far a block goes. Pure.
+// The volumes that `channels` serves, and its plan.
 #pragma once
 
+#include "kernels/direct3d/channels/params.h"
 #include "kernels/direct3d/config.h"
 
 namespace torch_conv::direct3d {
@@ -32,16 +33,16 @@ inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
   const int bytes = size_of(p.in.dtype);
   const int64_t tiles =
       p.out.n * ceil_div(p.out.c * bytes, 64) * ceil_div(p.out.h, kChannelsHeight) * ceil_div(p.out.w, kChannelsWidth);
-  // Arithmetic binds, so what counts is the planes that the fullest multiprocessor computes; a block reads two more
-  // than it writes and waits for the first, and one block alone leaves a multiprocessor waiting (2x32x64^3 float16,
-  // chunks of 64 / 32 / 22 / 16 / 8 planes on one NVIDIA H200: 39.4 / 33.7 / 35.4 / 38.0 / 41.9 us).
+  // Arithmetic binds: the cost is the planes that the fullest multiprocessor computes. A block reads two planes more
+  // than it writes, and waits for the first. One block alone leaves a multiprocessor waiting. 2x32x64^3 float16, chunks
+  // of 64 / 32 / 22 / 16 / 8 planes on one NVIDIA H200: 39.4 / 33.7 / 35.4 / 38.0 / 41.9 us.
   int64_t chunk = p.out.d, best = 0;
   for (int64_t chunks = 1; chunks <= std::min<int64_t>(p.out.d, 32); ++chunks) {
     const int64_t c = ceil_div(p.out.d, chunks), blocks = tiles * ceil_div(p.out.d, c);
     const int64_t cost = ceil_div(blocks, arch.multiprocessors) * (c + 3) * (blocks <= arch.multiprocessors ? 6 : 5);
     if (best == 0 || cost < best) chunk = c, best = cost;
   }
-  plan.why = "3^3 window, channels innermost: lanes are channels, sums stream along z in registers";
+  plan.why = "3^3 window, channels innermost: lanes are channels, blocks stream along z";
   plan.tile_w = kChannelsWidth;
   plan.tile_h = kChannelsHeight;
   plan.tile_d = int(chunk);
@@ -49,7 +50,7 @@ inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
   plan.shared_bytes = kChannelsStages * kChannelsStage;
   plan.blocks = tiles * ceil_div(p.out.d, chunk);
   plan.kernels = {kernel_of("kernels/direct3d/channels/kernel.cuh", "direct3d::direct3d_channels", {p.in.dtype})};
-  plan.config = Config{launch_channels};
+  plan.config = LaunchConfig<Direct>{launch_channels};
 }
 
 }  // namespace torch_conv::direct3d

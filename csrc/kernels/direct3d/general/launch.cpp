@@ -1,6 +1,7 @@
 #include "runtime/launch.h"
 
 #include "core/general.h"
+#include "core/taps.h"
 #include "kernels/direct3d/general/plan.h"
 
 namespace torch_conv::direct3d {

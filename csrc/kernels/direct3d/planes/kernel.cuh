@@ -1,27 +1,29 @@
-// PLANES: whole planes of several channels in shared memory, sums stay in registers while the block streams along z.
+// PLANES: whole planes of several channels in shared memory; a block streams along z and keeps its sums in registers.
 //
-// clang-format off
-//    stage i - 2       stage i - 1       stage i          stages i + 1 ..     a ring; stage i holds plane z(i) of every
-//   +-----------+     +-----------+     +-----------+     +-----------+       channel of the block
-//   | output    |     | read by   |     | channel 0 |     |           |
-//   | plane of  |     | the slow  |     | channel 1 |     | arriving  |          px
-//   | step i    |     | warps     |     | ...       |     |           |       +------+   a thread: px columns of ry rows
-//   +-----------+     +-----------+     +-----------+     +-----------+       |      |   of one channel, two planes of
-//     v bulk store                                          ^ bulk load       |      |   sums in registers
-//                                                                             +------+ ry
-// clang-format on
-// A plane adds to three output planes: it finishes one, goes on with the next and starts a third. Finished sums replace
-// the plane that was read two steps ago, and leave shared memory by a bulk copy (planes that do not start on 16 bytes
-// leave from the registers). No block barrier: `full` says that a plane is there, `empty` that all computing warps have
-// done a step; four more warps wait for that and move planes (move.cuh).
+//     stage i - 2       stage i - 1       stage i          stages i + 1 ..
+//     +-----------+     +-----------+     +-----------+     +-----------+
+//     | output    |     | read by   |     | channel 0 |     |           |
+//     | plane of  |     | the slow  |     | channel 1 |     | arriving  |          px
+//     | step i    |     | warps     |     | ...       |     |           |       +------+
+//     +-----------+     +-----------+     +-----------+     +-----------+       |      |
+//       v bulk store                                          ^ bulk load       |      |
+//                                                                               +------+ ry
 //
-// A block walks through `chunk` output planes, which may be the end of one group of channels and the start of the next.
+// The stages are a ring: stage i holds plane z(i) of every channel of the block. A thread owns px columns of ry rows of
+// one channel, and two planes of sums. A plane adds to three output planes: it finishes one, continues the next and
+// starts a third. Finished sums replace the plane that the block read two steps ago, and leave by a bulk copy. Planes
+// that do not start on 16 bytes leave from the registers.
+//
+// The block has no barrier of all threads. `full`: a plane has arrived. `empty`: all computing warps have completed a
+// step. Four more warps wait for `empty` and move planes (move.cuh).
+//
+// A block computes `chunk` output planes: possibly the end of one group of channels and the start of the next.
 // Device memory per voxel: 1 read (two planes more where a volume is cut) and 1 write; 2 * 27 flops. Per row of 8
 // columns a thread issues 216 multiply-adds, 10 conversions, 3 loads, 8 additions of the bias, 4 packings, 1 store.
 //
-// Borders cost nothing: what lies outside a row or a plane is an address that the thread computes once, of a pixel of
-// the plane or of the cell of values at the start of each stage. Outside planes of zeros are left out of the sum, all
-// others are brought (mapped) or filled in (constant) as planes.
+// Borders are free. Outside a row or a plane a thread reads another address, which it computes once: a pixel of the
+// plane, or the cell of border values at the start of each stage. Sums skip outside planes of zeros. Other outside
+// planes arrive as planes (mapped) or are filled in (constant).
 #pragma once
 
 #include "core/cuda/round_pair.cuh"
@@ -65,8 +67,7 @@ __device__ __forceinline__ void write(bool condition, unsigned char* to, const f
   }
 }
 
-// Where a thread reads one input row: its own columns, the one left of them and the one right of them. Offsets from the
-// start of a stage, in bytes.
+// Bytes from a stage's start to a thread's columns of one input row, and to the columns left and right of them.
 struct Row {
   unsigned middle, left, right;
 };
@@ -82,9 +83,9 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   constexpr bool kUniform = PlanesTile{PX, RY, kWarps, 0}.uniform();
   extern __shared__ __align__(128) unsigned char planes_stages[];
   __shared__ uint64_t full[kPlanesMostStages], empty[kPlanesMostStages];
-  // Planes of zeros outside the volume are left out. They would add tap * 0 to every sum: nothing where the taps are
-  // finite, NaN where not; `before` and `after` add just that.
-  const bool leave_out = a.border == Border::constant && a.value == 0 && a.pad_z == 1 && a.d_out == a.d;
+  // Planes of zeros outside the volume are skipped. They would add tap * 0 to every sum: 0, or NaN where a tap is not
+  // finite. `before` and `after` add these products.
+  const bool skip_zeros = a.border == Border::constant && a.value == 0 && a.pad_z == 1 && a.d_out == a.d;
 
   constexpr int cell_elements = kPlanesCell / int(sizeof(T));
   for (int e = threadIdx.x; e < a.stages * cell_elements; e += kThreads)
@@ -93,24 +94,24 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
     tma::barrier_init(&full[threadIdx.x], kPlanesMovers * kWarpArrivals);
     tma::barrier_init(&empty[threadIdx.x], kWarps * kWarpArrivals);
   }
-  Walk walk;
-  walk.begin = blockIdx.x * a.chunk;
-  walk.end = min(walk.begin + a.chunk, a.total);
+  PlaneRun run;
+  run.begin = blockIdx.x * a.chunk;
+  run.end = min(run.begin + a.chunk, a.total);
   __syncthreads();
 
-  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // the same for all lanes, as the compiler sees
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // tells the compiler that all lanes have the same
   if (warp >= kWarps) {
-    move_planes<T, kInPlace>(a, walk, leave_out, planes_stages, full, empty, warp - kWarps);
+    move_planes<T, kInPlace>(a, run, skip_zeros, planes_stages, full, empty, warp - kWarps);
     return;
   }
 
-  // The thread's place, and where it reads.
+  // The thread's part of a plane.
   const int slot = min(int(threadIdx.x) / a.lanes, a.group - 1);
   const int unit = min(int(threadIdx.x) - slot * a.lanes, a.units - 1);
   const bool idle = int(threadIdx.x) >= slot * a.lanes + a.units;
   const int y_unit = unit / a.units_x;
   const int x0 = (unit - y_unit * a.units_x) * PX, y0 = min(y_unit * RY, a.h - RY);
-  // The last row of threads overlaps the one above it, whose outputs it leaves alone; so do the idle threads.
+  // The last row of threads overlaps the row above, and does not store these outputs. Idle threads store none.
   const int first_row = idle ? RY : y_unit * RY - y0;
   const int pitch = a.w * int(sizeof(T));
   const int x_left = map_index(x0 - 1, a.w, a.border), x_right = map_index(x0 + PX, a.w, a.border);
@@ -129,7 +130,7 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   float tap[kTaps] = {}, bias = 0;
   auto tap_of = [&](int i) {
     if constexpr (!kUniform) return tap[i];
-    // Volatile, so that it stays in the loop: the compiler moves its result to a uniform register.
+    // Volatile keeps the shuffle in the loop: the compiler moves its result to a uniform register.
     float t;
     asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(t) : "f"(tap[0]), "r"(i));
     return t;
@@ -138,14 +139,14 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   unsigned out_stage = (a.stages - 2) * a.stage_bytes, mid_stage = out_stage + a.stage_bytes, stage_at = 0;
   int stage = 0, phase = 0;
 
-  for (; walk.begin < walk.end; walk.begin = walk.next) {
-    walk.start(a.d_out, a.d, a.pad_z, leave_out);
-    const int volume = min(walk.group * a.group + slot, a.volumes - 1);
+  for (; run.begin < run.end; run.begin = run.next) {
+    run.start(a.d_out, a.d, a.pad_z, skip_zeros);
+    const int volume = min(run.group * a.group + slot, a.volumes - 1);
     const int n = volume / a.channels_out, c = volume - n * a.channels_out;
     const int64_t first_tap = n * a.taps_n + c * a.taps_c + (kUniform ? min(int(threadIdx.x) % 32, 26) : 0);
     param_taps.read(tap, first_tap);
     bias = a.bias ? a.bias[c] : 0.f;
-    float before = 0;  // 0, or NaN: what a plane of zeros before the volume adds
+    float before = 0;  // 0, or NaN: the products of a plane of zeros before the volume
 #pragma unroll
     for (int i = 0; i < 9; ++i) before = fmaf(tap_of(i), 0.f, before);
 #pragma unroll
@@ -154,14 +155,15 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
       for (int p = 0; p < PX; ++p) sum[0][o][p] = sum[1][o][p] = before;
 
 #pragma unroll 1
-    for (int z = walk.z; z < walk.z_end; ++z) {
+    for (int z = run.z; z < run.z_end; ++z) {
       const int earlier = stage < 2 ? stage - 2 + a.stages : stage - 2;
-      // The plane is there, and all warps have done the step before the last: its stage takes the output.
+      // The plane has arrived. All warps have completed the step before the last, whose stage takes the output.
       wait_both(&full[stage], phase, &empty[earlier], phase ^ (stage >= 2 ? 0 : 1));
       const int z_out = z + a.pad_z - 2;
-      const bool finishes = z_out >= walk.first;
+      const bool finishes = z_out >= run.first;
       unsigned at_in = stage_at;  // of the plane, for offsets into a stage
-      // Planes do not start on 16 bytes (cells keep their values up to 16 bytes further on).
+      // Planes that do not start on 16 bytes lie behind their offset from 16. Cells hold their values 16 bytes further,
+      // too.
       if (!kInPlace) at_in += max(map_index(z, a.d, a.border), 0) % 16 * (a.plane_bytes % 16) % 16;
       unsigned char* const base = planes_stages;
       [[maybe_unused]] const unsigned to_out = out_stage - stage_at;
@@ -169,8 +171,8 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
       if (!kInPlace)
         out = reinterpret_cast<unsigned char*>(static_cast<T*>(a.out) + volume * a.volume_out +
                                                int64_t(z_out) * (a.h * a.w) + y0 * a.w + x0);
-      const int stored = kInPlace || (finishes && walk.group * a.group + slot < a.volumes) ? first_row : RY;
-      if (leave_out && z >= a.d) {
+      const int stored = kInPlace || (finishes && run.group * a.group + slot < a.volumes) ? first_row : RY;
+      if (skip_zeros && z >= a.d) {
         float after = 0;
 #pragma unroll
         for (int i = 18; i < 27; ++i) after = fmaf(tap_of(i), 0.f, after);
@@ -196,7 +198,7 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
           // The oldest plane first: its registers take the next one's sums.
 #pragma unroll
           for (int i = 2; i >= 0; --i) {
-            const int o = r - i;  // this input row is row i of the window over output row o
+            const int o = r - i;  // row of the window over output row o
             if (o < 0 || o >= RY) continue;
 #pragma unroll
             for (int l = 2; l >= 0; --l)

@@ -1,9 +1,9 @@
-// PLANES, the other half: bulk copies and the warps that move planes between device and shared memory.
+// PLANES: the warps that move planes between device and shared memory by bulk copies.
 #pragma once
 
 #include "core/border.h"
 #include "core/cuda/tma.cuh"
-#include "kernels/direct3d/params.h"
+#include "kernels/direct3d/planes/params.h"
 
 namespace torch_conv::direct3d {
 
@@ -20,7 +20,7 @@ __device__ __forceinline__ bool passed(uint64_t* barrier, int phase) {
   return done;
 }
 
-// All lanes of a warp; the votes tell the compiler that they stay together.
+// All lanes of a warp wait. The votes tell the compiler that the lanes stay together.
 __device__ __forceinline__ void wait(uint64_t* barrier, int phase) {
   while (!__all_sync(~0u, passed(barrier, phase))) {
   }
@@ -39,46 +39,46 @@ __device__ __forceinline__ void bulk_wait_read() {
 
 #endif
 
-// The steps of a block: for every run of output planes of one group of channels the input planes they see.
-struct Walk {
+// The steps of a block: the input planes under every run of output planes of one group of channels.
+struct PlaneRun {
   int begin, end;    // output planes, counted over all groups
   int group, first;  // first output plane of the run
-  int next;          // the next run starts here
+  int next;          // first output plane of the next run
   int z, z_end;      // input planes of the run
 
-  __device__ __forceinline__ void start(int depth_out, int depth, int pad, bool leave_out) {
+  __device__ __forceinline__ void start(int depth_out, int depth, int pad, bool skip_zeros) {
     group = begin / depth_out;
     first = begin - group * depth_out;
     const int planes = min(depth_out - first, end - begin);
     next = begin + planes;
     z = first - pad;
     z_end = first + planes + 2 - pad;
-    if (leave_out && z < 0) z = 0;
+    if (skip_zeros && z < 0) z = 0;
   }
-  __device__ __forceinline__ void step(int depth_out, int depth, int pad, bool leave_out) {
+  __device__ __forceinline__ void step(int depth_out, int depth, int pad, bool skip_zeros) {
     if (++z < z_end) return;
     begin = next;
-    if (begin < end) start(depth_out, depth, pad, leave_out);
+    if (begin < end) start(depth_out, depth, pad, skip_zeros);
   }
 };
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
-// The movers: each of their warps moves the planes of every fourth channel, in and out.
+// Each moving warp moves the planes of every fourth channel, in and out.
 template <typename T, bool kInPlace>
-__device__ __forceinline__ void move_planes(const PlanesArgs& a, Walk done, bool leave_out, unsigned char* stages,
+__device__ __forceinline__ void move_planes(const PlanesArgs& a, PlaneRun done, bool skip_zeros, unsigned char* stages,
                                             uint64_t* full, uint64_t* empty, int mover) {
   const int lane = threadIdx.x % 32;
   const int64_t plane = int64_t(a.h) * a.w;
-  done.start(a.d_out, a.d, a.pad_z, leave_out);
-  Walk load = done;
+  done.start(a.d_out, a.d, a.pad_z, skip_zeros);
+  PlaneRun load = done;
 
-  auto bring = [&](int stage) {
+  auto load_next = [&](int stage) {
     if (load.begin >= load.end) return;
     unsigned char* to = stages + stage * a.stage_bytes + kPlanesCell;
     const int source = map_index(load.z, a.d, a.border);
     const int first = load.group * a.group, count = min(a.group, a.volumes - first);
-    if (leave_out && source < 0) {
+    if (skip_zeros && source < 0) {
       tma::warp_arrive(&full[stage]);
     } else if (source < 0) {
       const T value = from_acc<T>(a.value);
@@ -92,7 +92,7 @@ __device__ __forceinline__ void move_planes(const PlanesArgs& a, Walk done, bool
       tma::fence_before_copy();
       tma::warp_arrive(&full[stage]);
     } else {
-      // Bulk copies bring whole vectors of 16 bytes: a plane and what stands before and behind it.
+      // Bulk copies load whole vectors of 16 bytes: a plane, and elements before and behind it.
       const int shift = kInPlace ? 0 : source % 16 * (a.plane_bytes % 16) % 16;
       const int bytes = kInPlace ? a.plane_bytes : (shift + a.plane_bytes + 15) / 16 * 16;
       tma::warp_expect(&full[stage], max(0, (count - mover + kPlanesMovers - 1) / kPlanesMovers) * bytes);
@@ -102,11 +102,11 @@ __device__ __forceinline__ void move_planes(const PlanesArgs& a, Walk done, bool
       }
     }
     __syncwarp();
-    load.step(a.d_out, a.d, a.pad_z, leave_out);
+    load.step(a.d_out, a.d, a.pad_z, skip_zeros);
   };
 
-  // The two stages behind the first planes take the outputs of the first two steps.
-  for (int i = 0; i < a.stages - 2; ++i) bring(i);
+  // The last two stages stay free: they take the outputs of the first two steps.
+  for (int i = 0; i < a.stages - 2; ++i) load_next(i);
   int stage = 0, phase = 0;
   while (done.begin < done.end) {
     wait(&empty[stage], phase);
@@ -114,7 +114,7 @@ __device__ __forceinline__ void move_planes(const PlanesArgs& a, Walk done, bool
     if constexpr (kInPlace) {
       const int z = done.z + a.pad_z - 2, first = done.group * a.group, count = min(a.group, a.volumes - first);
       const unsigned char* from = stages + earlier * a.stage_bytes + kPlanesCell;
-      tma::fence_before_copy();  // for what all the others wrote: they arrived at `empty`, this warp waited for it
+      tma::fence_before_copy();  // for the computing warps' writes: they arrived at `empty`
       if (z >= done.first)
         for (int i = mover + lane * kPlanesMovers; i < count; i += 32 * kPlanesMovers)
           tma::bulk_store(static_cast<T*>(a.out) + (first + i) * a.volume_out + z * plane, from + i * a.slot_bytes,
@@ -123,8 +123,8 @@ __device__ __forceinline__ void move_planes(const PlanesArgs& a, Walk done, bool
       bulk_wait_read<0>();
       __syncwarp();
     }
-    bring(earlier);
-    done.step(a.d_out, a.d, a.pad_z, leave_out);
+    load_next(earlier);
+    done.step(a.d_out, a.d, a.pad_z, skip_zeros);
     if (++stage == a.stages) stage = 0, phase ^= 1;
   }
 }

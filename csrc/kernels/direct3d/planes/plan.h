@@ -1,7 +1,8 @@
-// Direct + Arch -> Plan: which volumes `planes` serves, with which tile, and how far a block goes. Pure.
+// The volumes that `planes` serves, and its plan.
 #pragma once
 
 #include "kernels/direct3d/config.h"
+#include "kernels/direct3d/planes/params.h"
 
 namespace torch_conv::direct3d {
 
@@ -18,11 +19,11 @@ struct PlanesShape {
 
 void launch_planes(const Direct& p, const Plan& plan, const Site& site);
 
-// Dynamic shared memory of a block: what a multiprocessor of compute capability 9.0 has, less 1 KiB that the system
-// takes and the kernel's own barriers.
+// Dynamic shared memory of a block: that of a multiprocessor of compute capability 9.0, less 1 KiB for the system and
+// the kernel's barriers.
 constexpr int kPlanesShared = 233472 - 1024 - 512;
 
-// How a problem would run with one tile; channels == 0: not at all.
+// The shape of a problem with one tile; channels == 0: the tile does not serve it.
 inline PlanesShape planes_shape(const Direct& p, PlanesTile tile) {
   PlanesShape s{};
   s.tile = tile;
@@ -43,8 +44,9 @@ inline PlanesShape planes_shape(const Direct& p, PlanesTile tile) {
   return s;
 }
 
-// A block takes `planes` output planes of its channels, or the end of one volume and the start of the next: two more
-// planes are read wherever a volume is cut, one to start the ring. `cost` counts planes that a multiprocessor computes.
+// A block computes `planes` output planes of its channels: possibly the end of one volume and the start of the next. It
+// reads two more planes wherever a volume is cut, and one to start the ring. `cost`: planes that a multiprocessor
+// computes.
 struct PlanesChunk {
   int64_t planes, cost;
 };
@@ -70,7 +72,7 @@ inline PlanesChoice planes_choice(const Direct& p, int multiprocessors) {
   PlanesChoice best{};
   for (const PlanesTile t : kPlanesTiles) {
     const PlanesShape s = planes_shape(p, t);
-    // Planes that do not start on 16 bytes are read by narrow packs only.
+    // Narrow packs alone read planes that do not start on 16 bytes.
     if (s.channels == 0 || (!s.in_place && t.px > 2)) continue;
     const PlanesChunk chunk = planes_chunk(ceil_div(p.out.n * p.out.c, s.channels), p.out.d, multiprocessors);
     const double clocks = double(chunk.cost) * t.clocks;
@@ -95,7 +97,7 @@ inline const char* planes_refusal(const Direct& p, const Arch& arch) {
   if (p.out.h != p.in.h || p.out.w != p.in.w || s.pad_y != 1 || s.pad_x != 1) return "planes of another size";
   if (!planes_dense(p.in) || !planes_dense(p.out)) return "volumes not dense and 16-byte aligned";
   if (p.in.h > 256 || p.in.w > 256) return "large planes";
-  // Bulk copies bring whole vectors of 16 bytes: all channels' planes must lie alike.
+  // Bulk copies load whole vectors of 16 bytes: the planes of all channels must have the same offset from 16 bytes.
   if (p.in.d * p.in.h * p.in.w * size_of(p.in.dtype) % 16 != 0) return "volumes that do not fill 16 bytes";
   if (p.in.d >= (1 << 20) || p.out.n * p.out.c * p.out.d >= (int64_t(1) << 30)) return "too many planes";
   return planes_choice(p, arch.multiprocessors).shape.channels > 0 ? nullptr : "planes that no tile fits";
@@ -113,7 +115,7 @@ inline void configure_planes(const Direct& p, const Arch& arch, Plan& plan) {
   plan.blocks = ceil_div(ceil_div(p.out.n * p.out.c, s.channels) * p.out.d, plan.tile_d);
   plan.kernels = {kernel_of("kernels/direct3d/planes/kernel.cuh", "direct3d::direct3d_planes",
                             {p.in.dtype, s.tile.px, s.tile.ry, s.tile.warps, s.in_place})};
-  plan.config = Config{launch_planes, s};
+  plan.config = LaunchConfig<Direct>{launch_planes, s};
 }
 
 }  // namespace torch_conv::direct3d

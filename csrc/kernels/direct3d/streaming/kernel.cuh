@@ -1,23 +1,30 @@
-// STREAMING: a block owns a tile of x and y and walks along z; the sums of K - 1 output planes stay in registers.
+// STREAMING: a block owns a tile of x and y and streams along z; registers hold the sums of K - 1 output planes.
 //
-//      16 B    width = 32 lanes x pixels    16 B      A ring of `stages` input planes in shared memory. The loader
-//     +----+--------------------------------+----+    warps take turns: a plane arrives by three bulk copies, the
-//     |    :          K/2 halo rows         :    |    tile's columns, which start on 128 bytes, and 16 bytes left and
-//     |    +--------------------------------+    |    right of them. What lies outside the volume arrives as zeros,
-//     |    | warp 0: lane = pixels x rows   |    |    planes before the first and behind the last too, so zero borders
-//     |    | warp 1                         |    |    are free. For the other borders the loader of a block at an edge
-//     |    | ...                            |    |    patches the plane before it hands it on.
+//      16 B    width = 32 lanes x pixels    16 B
+//     +----+--------------------------------+----+
+//     |    :          K/2 halo rows         :    |
 //     |    +--------------------------------+    |
-//     |    :          K/2 halo rows         :    |    The other warps add plane z to the K output planes that see it,
-//     +----+--------------------------------+----+    finish the oldest and store it. No barrier of the whole block:
-//                                                     a plane is `ready` when it is complete, `empty` when all warps
-//      z ->  [ ready | ready | landed | empty ]       are through with it.
+//     |    | warp 0: lane = pixels x rows   |    |
+//     |    | warp 1                         |    |      z ->  [ ready | ready | landed | empty ]
+//     |    | ...                            |    |
+//     |    +--------------------------------+    |
+//     |    :          K/2 halo rows         :    |
+//     +----+--------------------------------+----+
 //
-// kPeers: the volume is a shard of one that is cut along z; planes beyond its ends are read where they lie, in the
-// neighbour shards (core/shard_planes.h). What is outside is what no shard has.
+// Shared memory holds a ring of `stages` input planes. The loader warps take turns. Three bulk copies load a plane: the
+// tile's columns, which start on 128 bytes, and 16 bytes left and right of them. Elements outside the volume arrive as
+// zeros, those of planes before the first and behind the last, too: zero borders are free. For other borders, the
+// loader of a block at an edge patches the plane.
 //
-// Sums: sum[q] are those of the output plane that has seen q + 1 planes. A plane's first row writes sum[q] from
-// sum[q - 1], the last tap of a chain moves it for free.
+// The other warps add plane z to the K output planes that see it, and store the completed one. The block has no barrier
+// of all threads: a plane is `ready` once it is complete, `empty` once all warps have read it.
+//
+// kPeers: the volume is a shard of one that is cut along z. Loaders read planes beyond its ends from the neighbour
+// shards (core/shard_planes.h). Planes that no shard has are outside.
+//
+// Sums: sum[q] belongs to the output plane that has seen q + 1 planes. The first row of a plane writes sum[q] from the
+// sum before it: a chain's last tap moves it for free.
+//
 // Device memory per output voxel: 1 read (halos come from L2; K - 1 planes more per chunk) and 1 write; 2 K^3 flops.
 #pragma once
 
@@ -25,8 +32,8 @@
 
 namespace torch_conv::direct3d {
 
-// Words of shared memory at a 32-bit address. By hand, because the compiler would rather compute an address anew in
-// every plane than keep it in a register.
+// Words of shared memory at a 32-bit address. The assembly makes the compiler keep the address in a register: it would
+// compute the address again for every plane.
 template <int Words>
 __device__ __forceinline__ void load_shared(unsigned (&w)[Words], uint32_t address) {
   if constexpr (Words == 1) asm volatile("ld.shared.b32 %0, [%1];" : "=r"(w[0]) : "r"(address));
@@ -56,13 +63,14 @@ __device__ __forceinline__ acc_t<T> element(const unsigned (&w)[Words], int i) {
   }
 }
 
-// Where a lane reads a plane: bytes into a stage; the outermost lanes of a tile find their neighbours at its sides.
+// Bytes from a stage's start to the pixels that a lane reads. The outermost lanes of a tile read neighbours at its
+// sides.
 struct LanePosition {
   uint32_t middle, left, right, left_pitch, right_pitch;
 };
 
 template <typename T, int K, StreamingShape S>
-__device__ __forceinline__ LanePosition lane_place(int row, int x) {
+__device__ __forceinline__ LanePosition lane_position(int row, int x) {
   using At = Stage<T, K, S>;
   const bool first = x == 0, last = x + S.pixels == At::width;
   LanePosition at{.middle = uint32_t(row * At::width + x),
@@ -76,7 +84,7 @@ __device__ __forceinline__ LanePosition lane_place(int row, int x) {
   return at;
 }
 
-// A lane's pixels of one row and their neighbours.
+// Loads a lane's pixels of one row and their neighbours.
 template <typename T, int R, int N>
 __device__ __forceinline__ void load_row(acc_t<T> (&v)[N + 2 * R], uint32_t left, uint32_t middle, uint32_t right) {
   constexpr int size = sizeof(T), need = R * size;
@@ -94,7 +102,7 @@ __device__ __forceinline__ void load_row(acc_t<T> (&v)[N + 2 * R], uint32_t left
   for (int i = 0; i < N; ++i) v[R + i] = element<T>(m, i);
 }
 
-// A row of taps.
+// Loads a row of taps.
 template <int K>
 __device__ __forceinline__ void load_taps(float (&tap)[K], uint32_t address) {
   unsigned w[4], more[K == 7 ? 4 : 1];
@@ -104,8 +112,8 @@ __device__ __forceinline__ void load_taps(float (&tap)[K], uint32_t address) {
   for (int j = 0; j < K; ++j) tap[j] = __uint_as_float(j < 4 ? w[j] : more[j - 4]);
 }
 
-// One row of the window, of all planes of the window in `wanted` (kAll: of all). `tap` holds the row of taps to begin
-// with; the next is on its way while one is used.
+// Adds one row of the window, of the planes of the window in `wanted` (kAll: of all planes). `tap` holds the first row
+// of taps; each next row loads while the lane uses one.
 template <int K, int N, int Rows, bool kFirst, bool kAll>
 __device__ __forceinline__ void add_window_row(float (&tap)[K], uint32_t taps, unsigned wanted,
                                                const float (&v)[Rows][N + K - 1], int turn,
@@ -139,9 +147,9 @@ __device__ __forceinline__ void add_window_row(float (&tap)[K], uint32_t taps, u
   }
 }
 
-// Adds a plane to the sums of the output planes in `wanted` (bit l: the one that sees it under plane l of the window).
-// Taps stand in shared memory as (row, plane from the last to the first, column). The loop over the rows of the window
-// is unrolled only as far as the rows of pixels in registers take turns: the code must stay small.
+// Adds a plane to the sums of the output planes in `wanted`. Bit l: the output plane that sees it under plane l of the
+// window. Taps lie in shared memory as (row, plane from the last to the first, column). The loop over the window's rows
+// is unrolled as far as the rows of pixels in registers take turns, which keeps the code small.
 template <typename T, int K, StreamingShape S, bool kAll>
 __device__ __forceinline__ void add_window(uint32_t stage, const LanePosition& at, uint32_t taps, unsigned wanted,
                                            float (&sum)[K - 1][S.rows][S.pixels], float (&done)[S.rows][S.pixels]) {
@@ -168,7 +176,7 @@ __device__ __forceinline__ void add_window(uint32_t stage, const LanePosition& a
   }
 }
 
-// 3^3: all taps in registers or kernel parameters, one row of pixels after the other.
+// Adds a plane under 3^3, whose taps are registers or kernel parameters: one row of pixels after the other.
 template <typename T, int K, StreamingShape S>
 __device__ __forceinline__ void add_rows(uint32_t stage, const LanePosition& at, const float (&tap)[K * K * K],
                                          float (&sum)[K - 1][S.rows][S.pixels], float (&done)[S.rows][S.pixels]) {
@@ -181,7 +189,7 @@ __device__ __forceinline__ void add_rows(uint32_t stage, const LanePosition& at,
     left += at.left_pitch, right += at.right_pitch;
 #pragma unroll
     for (int o = 0; o < S.rows; ++o) {
-      const int i = r - o;  // this row is row i of the window over output row o
+      const int i = r - o;  // row of the window over output row o
       if (i < 0 || i >= K) continue;
 #pragma unroll
       for (int l = K - 1; l >= 0; --l)
@@ -197,8 +205,8 @@ __device__ __forceinline__ void add_rows(uint32_t stage, const LanePosition& at,
   }
 }
 
-// The rows of a lane where there is a bias, where whole packs cannot be stored or zero_output masks some.
-// Bit p of `columns`: the window over column x + p fits. The sums are used up.
+// Stores a lane's rows with a bias, with the mask of Border::zero_output, or without whole packs. Bit p of `columns`:
+// the window over column x + p lies inside. The function overwrites the sums.
 template <int K, typename T, int Rows, int N>
 __device__ __forceinline__ void store_slowly(const VolumeArgs& a, T* to, int rows, int x, int y, unsigned columns,
                                              int channel, acc_t<T> (&done)[Rows][N]) {
@@ -231,18 +239,18 @@ __device__ __forceinline__ void store_slowly(const VolumeArgs& a, T* to, int row
 template <bool kPeers>
 using StreamingMap = std::conditional_t<kPeers, ShardVolume, TensorMap>;
 
-template <typename T, int K, bool kWide, bool kPatched, bool kBulk, bool kConstant, bool kPeers = false>
-__global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kWide, kPatched).threads(),
-                                  streaming_shape(sizeof(T), K, kWide, kPatched).resident)
+template <typename T, StreamingPolicy P, bool kPeers = false>
+__global__ void __launch_bounds__(P.shape(sizeof(T)).threads(), P.shape(sizeof(T)).resident)
     direct3d_streaming(const __grid_constant__ StreamingMap<kPeers> map,
                        const __grid_constant__ StreamingMap<kPeers> side_map, const __grid_constant__ VolumeArgs a,
-                       const __grid_constant__ std::conditional_t<kConstant, ConstantTaps, ParamTaps> param_taps) {
+                       const __grid_constant__ std::conditional_t<P.constant, ConstantTaps, ParamTaps> param_taps) {
   using A = acc_t<T>;
-  constexpr StreamingShape S = streaming_shape(sizeof(T), K, kWide, kPatched);
+  constexpr int K = P.k;
+  constexpr StreamingShape S = P.shape(sizeof(T));
   using At = Stage<T, K, S>;
   constexpr int N = S.pixels, R = K / 2;
-  static_assert(K == 3 || !kConstant);
-  // A barrier's wait knows only whether a phase is odd or even, so no loader may fall a whole ring behind another.
+  static_assert(K == 3 || !P.constant);
+  // A barrier's wait tells odd phases from even ones: no loader may fall a whole ring behind another.
   static_assert(S.loaders <= S.stages && S.stages <= kMostStages);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   T* ring = reinterpret_cast<T*>(shared_bytes + streaming_tap_bytes(K));
@@ -254,13 +262,13 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kWide, kPatched)
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - R, bz = at.z + a.shift_z - R;
   const bool edge = bx - R < 0 || by < 0 || min(at.x + At::width, a.volumes.out_w) + a.shift_x + R > a.volumes.in_w ||
                     min(at.y + S.height(), a.volumes.out_h) + a.shift_y + R > a.volumes.in_h;
-  bool edge_z = bz < 0 || bz + planes > a.volumes.in_d;  // said for both at once, float16's 3x3x3 is longer
+  bool edge_z = bz < 0 || bz + planes > a.volumes.in_d;  // one expression for both makes float16's 3x3x3 longer
   if constexpr (kPeers) edge_z = bz < first_plane(map) || bz + planes > end_of_planes(map, a.volumes.in_d);
   const bool zeros = a.border == Border::zero_output || (a.border == Border::constant && a.value == A(0));
   const bool patch = edge && !zeros;
   const bool mask = (edge || edge_z) && a.border == Border::zero_output;
 
-  if constexpr (!kConstant) {
+  if constexpr (!P.constant) {
     const A* from = param_taps.template first<A>() + at.n * a.taps_n + at.c * a.taps_c;
     for (int e = threadIdx.x; e < K * K * K; e += S.threads()) {
       const int l = e / (K * K), i = e / K % K, j = e % K;
@@ -269,7 +277,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kWide, kPatched)
   }
   if (patch && threadIdx.x == S.threads() - 1) find_patches<T, K, S>(a, bx, by, patches);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  if (kBulk && threadIdx.x == 0) {
+  if (P.bulk && threadIdx.x == 0) {
     for (int s = 0; s < a.stages; ++s) {
       tma::barrier_init(landed + s, 1);
       tma::barrier_init(ready + s, kWarpArrivals);
@@ -278,19 +286,19 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kWide, kPatched)
   }
 #endif
   __syncthreads();
-  if (kBulk && warp >= S.warps()) {
+  if (P.bulk && warp >= S.warps()) {
     const bool post = patch || (!zeros && edge_z && a.border == Border::constant);
     return load_ring<T, K, S>(map, side_map, a, at, ring, landed, ready, empty, post, patch ? &patches : nullptr);
   }
 
   const int row = warp / S.warps_x * S.rows, x = at.x + (warp % S.warps_x * 32 + lane) * N, y = at.y + row;
-  const LanePosition place = lane_place<T, K, S>(row, x - at.x);
+  const LanePosition place = lane_position<T, K, S>(row, x - at.x);
   uint32_t taps = uint32_t(__cvta_generic_to_shared(shared_bytes)), stage = taps + streaming_tap_bytes(K);
   T* out = a.volumes.out_volume<T>(at.n, at.c) + at.z * a.volumes.out_stride_d + y * a.volumes.out_stride_h + x;
   const T* volume = a.volumes.in_volume<T>(at.n, at.c / a.multiplier);
   const bool packs = a.vector_out && !mask && !a.bias;
   const int rows_out = packs && !(x >= 0 && x < a.volumes.out_w) ? 0 : min(S.rows, a.volumes.out_h - y);
-  unsigned fitting = 0;  // bit p: for zero_output, the window over column x + p fits
+  unsigned fitting = 0;  // bit p: the window over column x + p lies inside, or nothing is masked
 #pragma unroll
   for (int p = 0; p < N; ++p) {
     const int cx = x + p + a.shift_x;
@@ -298,8 +306,8 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kWide, kPatched)
   }
   asm volatile("" : "+r"(taps));
 
-  [[maybe_unused]] A tap[K == 3 && !kConstant ? 27 : 1];
-  if constexpr (K == 3 && !kConstant)
+  [[maybe_unused]] A tap[K == 3 && !P.constant ? 27 : 1];
+  if constexpr (K == 3 && !P.constant)
 #pragma unroll
     for (int e = 0; e < 27; ++e)
       tap[e] = reinterpret_cast<const A*>(shared_bytes)[(e / 3 % 3 * 3 + 2 - e / 9) * tap_pitch(K) + e % 3];
@@ -307,12 +315,12 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kWide, kPatched)
   A sum[K - 1][S.rows][N] = {};
   int slot = 0, phase = 0;
   for (int q = 0; q < planes; ++q) {
-    if constexpr (kBulk) {
+    if constexpr (P.bulk) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
       tma::barrier_wait(ready + slot, phase);
 #endif
     } else {
-      // Two stages: who loads plane q has passed the barrier of q - 1, which all reached after reading q - 2.
+      // Two stages: before a thread loads plane q, all threads have read plane q - 2 and reached the barrier of q - 1.
       T* plane = ring + slot * At::elements;
       const int z = map_plane(map, bz + q, a.volumes.in_d, a.border);
       if (z < kLeastPlane<StreamingMap<kPeers>>) {
@@ -329,20 +337,20 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kWide, kPatched)
       }
       __syncthreads();
     }
-    if (kBulk || warp < S.warps()) {
+    if (P.bulk || warp < S.warps()) {
       A done[S.rows][N];
-      if constexpr (kConstant) {
+      if constexpr (P.constant) {
         add_rows<T, K, S>(stage, place, param_taps.tap, sum, done);
       } else if constexpr (K == 3) {
         add_rows<T, K, S>(stage, place, tap, sum, done);
       } else {
-        // The first K - 1 and last K - 1 planes serve fewer output planes of this chunk.
+        // The first and last K - 1 planes add to fewer output planes of this chunk.
         const int low = max(0, q - at.planes + 1), high = min(K - 1, q);
         if (low == 0 && high == K - 1) add_window<T, K, S, true>(stage, place, taps, 0, sum, done);
         else add_window<T, K, S, false>(stage, place, taps, (2u << high) - (1u << low), sum, done);
       }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-      if constexpr (kBulk) {
+      if constexpr (P.bulk) {
         tma::warp_arrive(empty + slot);
       }
 #endif

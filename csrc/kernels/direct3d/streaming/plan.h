@@ -1,8 +1,9 @@
-// Direct + Arch -> Plan: which volumes `streaming` and `streaming_tma` serve, and with which tile. Pure.
+// The volumes that `streaming` and `streaming_tma` serve, their plans, and their kernels' arguments.
 #pragma once
 
 #include "core/streaming_plan.h"
 #include "kernels/direct3d/config.h"
+#include "kernels/direct3d/streaming/params.h"
 
 namespace torch_conv::direct3d {
 
@@ -10,13 +11,13 @@ struct StreamingConfig {
   StreamingShape shape;
   int stages;     // of the ring
   int lead;       // columns that the grid of tiles starts left of the output
-  bool bulk;      // planes by bulk copies
-  bool constant;  // the taps are kernel parameters by themselves (ConstantTaps)
+  bool bulk;      // as StreamingPolicy has it
+  bool constant;  // as StreamingPolicy has it
 };
 
 void launch_streaming(const Direct& p, const Plan& plan, const Site& site);
 
-// Cubic 3^3, 5^3, 7^3 windows at stride 1 on planar volumes: what the compiled windows serve.
+// Serves 3^3, 5^3 and 7^3 windows at stride 1 on planar volumes.
 inline const char* streaming_refusal(const Direct& p, const Arch&) {
   const Placement& s = p.place;
   const bool compiled = p.kd == p.kh && p.kh == p.kw && (p.kh == 3 || p.kh == 5 || p.kh == 7);
@@ -41,13 +42,13 @@ inline const char* streaming_tma_refusal(const Direct& p, const Arch& arch) {
   return p.peers.all(tma::volume_possible) ? nullptr : "other shards' rows not 16-byte aligned";
 }
 
-// Shards by plain loads: half precision is left out because 5^3 of it would spill registers.
+// Plain loads do not serve shards of 16-bit voxels: 5^3 would spill registers.
 inline const char* plain_shards_refusal(const Direct& p, const Arch& arch) {
   return size_of(p.in.dtype) == 2 ? "plain loads of 16-bit voxels" : streaming_refusal(p, arch);
 }
 
-// Output planes of one block. A block reads k - 1 planes more than it writes and pays about `start` planes to fill its
-// ring, so long walks are cheap; but the grid should fill whole waves of `slots` blocks.
+// Output planes of one block. A block reads k - 1 planes more than it writes, and takes as long as `start` planes to
+// fill its ring: large chunks cost least. Whole waves of `slots` blocks cost least, too.
 inline int64_t chunk_of(int64_t depth, int64_t tiles, int64_t slots, int64_t k, int64_t start) {
   int64_t best = depth, best_cost = ceil_div(tiles, slots) * (depth + k - 1 + start);
   for (int64_t waves = 1; waves <= 6; ++waves) {
@@ -70,12 +71,12 @@ inline void configure_streaming(const Direct& p, const Arch& arch, bool bulk, Pl
   const bool patched =
       k == 3 && bytes == 4 && at.border != Border::zero_output && !(at.border == Border::constant && at.value == 0);
   const StreamingShape shape = streaming_shape(bytes, k, wide, patched);
-  // Larger windows are not on the host, and float32 is bound by memory.
+  // Taps of larger windows are not on the host, and float32 is bound by memory.
   const bool one_window = (p.taps.stride_c == 0 || p.out.c == 1) && (p.taps.stride_n == 0 || p.out.n == 1);
   const bool constant = bulk && k == 3 && bytes < 4 && p.taps.on_host && one_window;
   const int stages = bulk ? shape.stages : 2;
   const int64_t tiles = p.out.n * p.out.c * ceil_div(p.out.h, shape.height()) * ceil_div(columns, shape.width());
-  plan.why = bulk ? "cubic window up to 7^3: planes arrive by bulk copies, sums stream along z in registers"
+  plan.why = bulk ? "cubic window up to 7^3: planes arrive by bulk copies, blocks stream along z"
                   : "cubic window up to 7^3, plain loads: no bulk copies, or rows not 16-byte aligned";
   plan.tile_w = shape.width();
   plan.tile_h = shape.height();
@@ -86,11 +87,12 @@ inline void configure_streaming(const Direct& p, const Arch& arch, bool bulk, Pl
   plan.threads = shape.threads();
   plan.shared_bytes = stages * shape.stage_bytes(bytes, k) + streaming_tap_bytes(k);
   plan.blocks = tiles * ceil_div(p.out.d, plan.tile_d);
-  if (p.peers.any()) plan.why = "cubic window up to 7^3: sums stream along z in registers, through all shards";
+  if (p.peers.any()) plan.why = "cubic window up to 7^3: blocks stream along z through all shards";
   const char *const file = "kernels/direct3d/streaming/kernel.cuh", *const name = "direct3d::direct3d_streaming";
-  const Kernel kernel = kernel_of(file, name, {p.in.dtype, k, wide, patched, bulk, constant});
+  const Kernel kernel =
+      kernel_of(file, name, {p.in.dtype, {"direct3d::StreamingPolicy", {k, wide, patched, bulk, constant}}});
   plan.kernels = {of_shards(kernel, p.peers.any())};
-  plan.config = Config{launch_streaming, StreamingConfig{shape, stages, lead, bulk, constant}};
+  plan.config = LaunchConfig<Direct>{launch_streaming, StreamingConfig{shape, stages, lead, bulk, constant}};
 }
 inline void configure_streaming_tma(const Direct& p, const Arch& arch, Plan& plan) {
   configure_streaming(p, arch, true, plan);

@@ -1,10 +1,10 @@
-// How STREAMING brings the planes of a volume into its ring: layout of a plane, borders, bulk copies, plain loads.
+// How STREAMING loads planes into its ring: layout of a plane, borders, bulk copies, plain loads.
 #pragma once
 
 #include "core/border.h"
 #include "core/cuda/async_copy.cuh"
 #include "core/cuda/tma.cuh"
-#include "kernels/direct3d/params.h"
+#include "kernels/direct3d/streaming/params.h"
 
 namespace torch_conv::direct3d {
 
@@ -21,7 +21,7 @@ struct Stage {
   }
 };
 
-// A block's place: its tile's first output, chunk, channel and sample.
+// The first output of a block's tile, planes of its chunk, channel and sample.
 struct StreamingPosition {
   int x, y, z, planes, c, n;
 };
@@ -32,18 +32,18 @@ __device__ __forceinline__ StreamingPosition streaming_position(const VolumeArgs
   return {tile.x * width - a.lead, tile.y * height, z, min(a.chunk, a.volumes.out_d - z), tile.c, tile.n};
 }
 
-// What a block at an edge must replace in every plane: the same columns and rows each time, so the border map is asked
-// once. What the policy repeats lies mostly in the tile itself.
+// The columns and rows that a block at an edge replaces, the same in every plane. The border mostly repeats elements of
+// the tile itself.
 template <int K, int Rows>
 struct Patches {
-  static constexpr int outside = -1, far = -2;  // no pixel stands there; it stands outside the tile
+  static constexpr int outside = -1, far = -2;  // the border's value; a pixel outside the tile
   int columns, rows;
   int column[2 * K], column_from[2 * K], column_in_plane[2 * K];  // columns of the tile, and of the plane
   int row[Rows], row_from[Rows], row_in_plane[Rows];
   int top, bottom;  // rows [top, bottom) lie inside the plane
 };
 
-// One thread.
+// One thread computes the border map, once for all planes.
 template <typename T, int K, StreamingShape S>
 __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.rows_in(K)>& to) {
   using P = Patches<K, S.rows_in(K)>;
@@ -51,7 +51,7 @@ __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.r
   to.top = min(max(0, -by), rows), to.bottom = max(to.top, min(rows, a.volumes.in_h - by));
   const int left = min(max(-R, -bx), width + R), right = max(left, min(width + R, a.volumes.in_w - bx));
   to.columns = to.rows = 0;
-  // Only what windows over stored outputs reach.
+  // Only elements that windows over stored outputs see.
   const int first = max(-R, a.shift_x - bx - R), end = min(width + R, a.volumes.out_w + a.shift_x - bx + R);
   for (int i = first; i < end; ++i) {
     if (i == left) i = right;
@@ -70,10 +70,9 @@ __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.r
   }
 }
 
-// What a circular border repeats lies at the plane's far side, mostly outside the tile. A warp reads such elements into
-// registers before the plane's copy lands, so that their latency does not come on top of the copy's (3^3 float32 512^3
-// on one NVIDIA H200: 550 us where they are read afterwards, one by one; the other borders 284): those of the first K /
-// 2 columns and rows, which are all that a window in its middle needs.
+// A circular border repeats the plane's far side, mostly outside the tile. A warp reads these elements into registers
+// while the plane's copy runs. 3^3 float32 512^3 on one NVIDIA H200: 550 us where the warp reads them after the copy;
+// other borders 284. The first K / 2 columns and rows are all that a centred window needs.
 template <typename T, int K, StreamingShape S>
 struct FarSide {
   using At = Stage<T, K, S>;
@@ -87,7 +86,7 @@ struct FarSide {
   static __device__ __forceinline__ bool has_row(const Patches& patches, int e) {
     return e < R && e < patches.rows && patches.row_from[e] == Patches::far;
   }
-  // The lane's elements: in_column(element, e, its row in the tile), in_row(element, e, its column in the tile).
+  // Calls in_column(element, e, row in the tile) and in_row(element, e, column in the tile) for the lane's elements.
   template <class InColumn, class InRow>
   __device__ __forceinline__ void each(const Patches& patches, const InColumn& in_column, const InRow& in_row) {
     const int lane = threadIdx.x % 32;
@@ -118,8 +117,8 @@ struct FarSide {
   }
 };
 
-// Replaces the zeros outside the plane by what the border policy puts there, first the columns of rows inside the
-// plane, then whole rows; where `far_side`, but for those that FarSide writes. One warp.
+// One warp replaces the zeros outside the plane by the border's elements: first columns of rows inside the plane, then
+// whole rows. With `far_side` it leaves out those that FarSide writes.
 template <typename T, int K, StreamingShape S>
 __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane, T* shared, int bx, int by,
                                             const Patches<K, S.rows_in(K)>& patches, bool far_side) {
@@ -143,7 +142,7 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
     if (far_side && FarSide<T, K, S>::has_row(patches, e)) continue;
     const int r = patches.row[e], from = patches.row_from[e];
     if (from >= 0) {
-      // By vectors: the tile's columns, then the 16 bytes at either side.
+      // Vectors of 16 bytes: the tile's columns, then its sides.
       for (int i = lane * vector; i < At::width; i += 32 * vector)
         *reinterpret_cast<uint4*>(shared + r * At::width + i) =
             *reinterpret_cast<const uint4*>(shared + from * At::width + i);
@@ -165,9 +164,9 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
   }
 }
 
-// Plain loads into the layout of the bulk copies, zeros outside the plane. All warps; barrier after it. Rows that are
-// not aligned arrive element by element: many loads must be on their way at once (3^3 on 189 x 233 x 197, one NVIDIA
-// H200: float32 88 us, row after row 122 us; uint8 75 and 95 us).
+// All warps load a plane into the layout of the bulk copies, with zeros outside. The caller makes a barrier after it.
+// Unaligned rows arrive element by element, many loads at once. 3^3 on 189 x 233 x 197, one NVIDIA H200: float32 88 us,
+// row after row 122; uint8 75 and 95.
 template <typename T, int K, StreamingShape S>
 __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* plane, T* shared, int bx, int by) {
   using At = Stage<T, K, S>;
@@ -225,17 +224,17 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
   }
 }
 
-// The loaders of a block take turns: planes into the ring, patched where the block lies at an edge. A patch waits for
-// the copy and takes about as long again, so one loader alone would hold up 3^3 (float32 256^3 reflect on one NVIDIA
-// H200: 76 us instead of 38). What it needs of the far side it reads while it waits for the stage and for the copy.
-// `side_map` is of the same shards as `map`.
+// The loaders of a block take turns: they load planes into the ring, and patch them where the block lies at an edge. A
+// patch waits for the copy and takes about as long again: one loader alone would delay 3^3 (float32 256^3 reflect on
+// one NVIDIA H200: 76 us instead of 38). A loader reads the far side while it waits for the stage and for the copy.
 //
-// Work for a plane takes issue slots and instruction cache from the warps that compute. 256 x 1024 x 1024 reflect on
-// one NVIDIA H100, us, with a division by a.stages (not the constant S.stages), an address in memory and a choice of
-// the shard for each map in every plane | without; the same between two shards like it:
-//   uint8 3^3   557 | 521, 618 | 580      float32 3^3 784 | 782,   791 | 787
-//   float16 5^3 1640 | 1620, 1730 | 1693          5^3 1763 | 1732, 1760 | 1726
-//           7^3 4450 | 4405, 4525 | 4509          7^3 4083 | 4046, 4180 | 4142
+// A loader's work takes issue slots and instruction cache from the computing warps. Per plane this loop has no division
+// by a.stages (S.stages is constant), no address in memory, and one choice of the shard. Reflect, 256 x 1024 x 1024,
+// one NVIDIA H100, us, with these | without; the same between two such shards:
+//
+//     uint8   3^3  557 |  521,  618 |  580      float32 3^3  784 |  782,  791 |  787
+//     float16 5^3 1640 | 1620, 1730 | 1693              5^3 1763 | 1732, 1760 | 1726
+//             7^3 4450 | 4405, 4525 | 4509              7^3 4083 | 4046, 4180 | 4142
 template <typename T, int K, StreamingShape S, typename Map>
 __device__ __forceinline__ void load_ring(const Map& map, const Map& side_map, const VolumeArgs& a,
                                           const StreamingPosition& at, T* ring, uint64_t* landed, uint64_t* ready,
@@ -250,7 +249,7 @@ __device__ __forceinline__ void load_ring(const Map& map, const Map& side_map, c
   const bool far_side = patches && a.border == Border::circular;
   for (int q = threadIdx.x / 32 - S.warps(); q < planes; q += S.loaders) {
     const int slot = unsigned(q) % S.stages, phase = unsigned(q) / S.stages % 2;
-    // Zeros: a plane outside is copied as zeros. A plane of another constant is not copied at all.
+    // A bulk copy loads an outside plane as zeros. Planes of another constant have no copy.
     const int z = zeros ? bz + q : map_plane(map, bz + q, a.volumes.in_d, a.border);
     const bool copied = z >= kLeastPlane<Map> || zeros;
     T* to = ring + slot * At::elements;

@@ -1,17 +1,25 @@
 // WINDOW: any window at stride and dilation 1, any layout and pair of dtypes.
 //
-//   a plane in shared memory, twice          A block computes a tile of one or two output planes. Four warps add the
-//   +--------------------------+  -          window to one plane of the input after the other; the next plane and its
-//   | halo                     |  |          taps arrive meanwhile, border map and conversion included: asynchronous
-//   |   +------------------+   |  | height   copies where nothing is converted, else by loader warps.
-//   |   | warp 0 .. warp 3 |   |  | + kh
-//   |   +------------------+   |  | - 1      A lane owns 16 neighbours of a row in two planes, or 8 in one where that
-//   |                          |  |          would leave multiprocessors idle. It steps along a row of the window by
-//   +--------------------------+  -          four taps: one read of four pixels and one of four taps for each plane
-//   one plane of taps for each output        (a broadcast) serve 128 multiply-adds, or 32. The row's last one to three
-//   plane, and the next; rows padded to 4    taps have code of their own: padding is never multiplied.
+//     a plane in shared memory, twice
+//     +--------------------------+  -
+//     | halo                     |  |
+//     |   +------------------+   |  | height
+//     |   | warp 0 .. warp 3 |   |  | + kh
+//     |   +------------------+   |  | - 1
+//     |                          |  |
+//     +--------------------------+  -
+//     one plane of taps for each output
+//     plane, and the next; rows padded to 4
 //
-// A row of pixels lies four by four in turn in `Pixels` / 4 parts, so that the lanes' reads hit different banks.
+// A block computes a tile of one or two output planes. Four warps add the window to one plane of the input after the
+// other. Meanwhile the next plane and its taps arrive, mapped by the border and converted: by asynchronous copies where
+// the elements need no conversion, else by loader warps.
+//
+// A lane owns 16 neighbours of a row in two planes, or 8 in one plane where that fills more multiprocessors. It steps
+// along a row of the window by four taps. One read of four pixels, and one of four broadcast taps for each plane, serve
+// 128 multiply-adds, or 32. The row's last one to three taps have code of their own, which skips the padding.
+//
+// Four neighbouring pixels of a row lie in one of `Pixels` / 4 parts, in turn: so lanes read different banks.
 // Device memory: the tile's planes come from L2; 2 kd kh kw flops a voxel.
 #pragma once
 
@@ -20,7 +28,7 @@
 #include "core/border.h"
 #include "core/cuda/async_copy.cuh"
 #include "core/cuda/device.cuh"
-#include "kernels/direct3d/params.h"
+#include "kernels/direct3d/window/params.h"
 
 namespace torch_conv::direct3d {
 
@@ -57,7 +65,7 @@ __device__ __forceinline__ void add_row(const RowStart<Pixels, Sums, A>& start, 
 #pragma unroll
   for (int o = 0; o < Sums; ++o) tap[0][o] = start.tap[o], taps[o] = row_taps[o];
   int rest = kw;
-  // Four taps, those of step u; false at the end of the row.
+  // Adds the four taps of step u; returns false at the end of the row.
   const auto step = [&](auto step_index) {
     constexpr int u = decltype(step_index)::value, ahead = u + parts + 1;
     const auto add = [&](int t) {
@@ -73,7 +81,7 @@ __device__ __forceinline__ void add_row(const RowStart<Pixels, Sums, A>& start, 
       if (rest > 2) add(2);
       return false;
     }
-    // The next step's pixels and taps arrive during this one; those after the last step are never used.
+    // Loads pixels and taps of the next step. Those behind the last step are not used.
     pixel[ahead] = four(from + ahead % parts * part + ahead / parts * 4);
 #pragma unroll
     for (int o = 0; o < Sums; ++o) tap[(u + 1) % 2][o] = four(taps[o] + 4 * (u + 1));
@@ -110,10 +118,9 @@ __device__ __forceinline__ void add_plane(const A* from, const A* (&taps)[Sums],
       down();
     }
   } else {
-    // A multiprocessor has few other warps to turn to: the next row's first pixels are read a row ahead (of float64
-    // they would not fit the registers).
-    // There is no row behind the last (the next plane is being written there): the last is read again, unused, as
-    // a branch around the read costs 19 % (15^3 on 8x128x128 on one NVIDIA H200: 51.6 -> 61.3 us).
+    // Few warps are resident: the lane reads the next row's first pixels a row ahead. Those of float64 would not fit
+    // into the registers. Behind the last row another warp writes the next plane: the lane reads the last row again and
+    // does not use it. A branch around the read costs 19 % (15^3 on 8x128x128, one NVIDIA H200: 51.6 -> 61.3 us).
     const auto row = [&](const Start& start, Start& next, bool more) {
       const A* const at = from;
       const A* const at_taps[Sums] = {taps[0]};
@@ -133,8 +140,8 @@ __device__ __forceinline__ void add_plane(const A* from, const A* (&taps)[Sums],
   }
 }
 
-// Calls f with a value of the output's element type: one switch a plane of the tile, not one a pixel. Core's with_type
-// says that no other dtype comes, of which ptxas makes other code.
+// Calls f with a value of the output's element type. One switch serves a plane of the tile. core's with_type excludes
+// other dtypes, and ptxas would make other code.
 template <typename F>
 __device__ __forceinline__ void with_output_type(Dtype dtype, F&& f) {
   switch (dtype) {
@@ -173,7 +180,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
   b /= tiles_z;
   const int co = int(b % unsigned(p.out.c)), n = int(b / unsigned(p.out.c));
   const int bx = x0 - int(p.place.pad_x), by = y0 - int(p.place.pad_y), bz = z0 - int(p.place.pad_z);
-  // What the last outputs of the plane do not need is not read: it may lie far outside.
+  // Only inputs of outputs inside the plane are read: others may lie far outside.
   const int columns = min(width, int(p.out.w) - x0) + kw - 1, rows = min(height, int(p.out.h) - y0) + kh - 1;
   const int depth = kd + count - 1;  // planes of the input
   const A* all_taps = param_taps.first<A>() + n * p.taps.stride_n + co * p.taps.stride_c;
@@ -182,10 +189,10 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
   const A outside = A(p.place.value);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
-  // The border map is asked once: offsets of the tile's rows in shared memory, of a loader lane's first columns (lane,
-  // lane + 32, ...) in registers; -1 outside.
+  // The border map, computed once: offsets of the tile's rows in shared memory, and of a loader lane's first columns
+  // (lane, lane + 32, ...) in registers; -1 outside.
   constexpr int held = 6, batch = 3;
-  const auto place = [&](int i) { return i / 4 % parts * a.part + i / 4 / parts * 4 + i % 4; };
+  const auto position = [&](int i) { return i / 4 % parts * a.part + i / 4 / parts * 4 + i % 4; };
   int64_t* row_at = reinterpret_cast<int64_t*>(tap_stages + (Planes + 1) * tap_stage);
   for (int r = threadIdx.x; r < rows; r += blockDim.x) {
     const int m = map_index(by + r, int(p.in.h), p.place.border);
@@ -197,10 +204,10 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
     const int i = lane + 32 * k, m = i < columns ? map_index(bx + i, int(p.in.w), p.place.border) : -1;
     column_at[k] = m < 0 ? -1 : m * int(p.in.stride_w);
   }
-  const int first_place = place(lane);
+  const int first_position = position(lane);
   __syncthreads();
-  // Elements that need no conversion are copied asynchronously if what lies outside is +0 or in the plane; taps are,
-  // too, unless they are parameters.
+  // Asynchronous copies load elements that need no conversion, if elements outside are +0 or in the plane. They load
+  // taps, too, unless taps are kernel parameters.
   const bool copied =
       std::is_same_v<T, A> && (p.place.border != Border::constant || (outside == A(0) && !signbit(outside)));
   const auto load = [&](int s, int ci, int l, int loader, int loaders_now) {
@@ -218,7 +225,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
       }
     }
     if (copied) {
-      A* const to = tile + first_place;
+      A* const to = tile + first_position;
 #pragma unroll 1
       for (int r = loader; r < rows; r += loaders_now) {
         const int64_t row = row_at[r];
@@ -247,7 +254,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
 #pragma unroll
         for (int u = 0; u < batch; ++u) {
           if (r + u * loaders_now >= rows) break;
-          A* to = tile + (r + u * loaders_now) * a.pitch + first_place;
+          A* to = tile + (r + u * loaders_now) * a.pitch + first_position;
 #pragma unroll
           for (int k = 0; k < held; ++k)
             if (lane + 32 * k < columns)
@@ -259,7 +266,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
       for (int r = loader; r < rows; r += loaders_now)
         for (int i = lane + 32 * held; i < columns; i += 32) {
           const int mx = map_index(bx + i, int(p.in.w), p.place.border);
-          tile[r * a.pitch + place(i)] =
+          tile[r * a.pitch + position(i)] =
               mz < 0 || row_at[r] < 0 || mx < 0 ? outside : to_acc<A>(plane[row_at[r] + mx * p.in.stride_w]);
         }
   };
@@ -300,9 +307,9 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
   }
   if (warp >= kWindowWarps) return;
 
-  // Through shared memory, so that a warp stores neighbours.
+  // Sums pass through shared memory, so that a warp stores neighbours.
   const A bias = p.bias ? static_cast<const A*>(p.bias)[co] : A(0);
-  A* mine = stages + warp * warp_rows * a.pitch;
+  A* warp_rows_at = stages + warp * warp_rows * a.pitch;
 #pragma unroll
   for (int o = 0; o < Planes; ++o) {
     if (o >= count) break;
@@ -312,7 +319,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
       Pack<4, A> to;
 #pragma unroll
       for (int q = 0; q < 4; ++q) to.v[q] = sum[o][4 * c + q];
-      *reinterpret_cast<Pack<4, A>*>(mine + lane / lanes * a.pitch + c * a.part + lane % lanes * 4) = to;
+      *reinterpret_cast<Pack<4, A>*>(warp_rows_at + lane / lanes * a.pitch + c * a.part + lane % lanes * 4) = to;
     }
     __syncwarp();
     const bool fits_z = bz + o >= 0 && bz + o + kd <= p.in.d;
@@ -326,7 +333,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
         const int y = y0 + warp * warp_rows + r;
         if (y >= p.out.h) break;
         const bool fits_y = fits_z && y >= p.place.pad_y && y - p.place.pad_y + kh <= p.in.h;
-        const A* from = mine + r * a.pitch + first_place;
+        const A* from = warp_rows_at + r * a.pitch + first_position;
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
           const int x = x0 + lane + 32 * k;

@@ -1,7 +1,8 @@
-// Direct + Arch -> Plan: which volumes `window` serves, and with which tile. Pure.
+// The volumes that `window` serves, and its plan.
 #pragma once
 
 #include "kernels/direct3d/config.h"
+#include "kernels/direct3d/window/params.h"
 
 namespace torch_conv::direct3d {
 
@@ -20,8 +21,8 @@ inline WindowShape window_shape(const Direct& p, bool large, int width) {
   const int parts = tile.pixels / 4, lanes = width / tile.pixels;
   WindowShape s{};
   s.width = width, s.height = kWindowWarps * 32 / lanes;
-  // Reads run ahead of the last tap by up to 8 elements, copies fill whole groups of 32. A part's length spreads 32
-  // neighbours over all banks; rows that fewer than 8 lanes share are staggered.
+  // Reads run up to 8 elements behind the last tap; copies fill whole groups of 32. A part's length spreads 32
+  // neighbours over all banks. Rows of fewer than 8 lanes are staggered.
   const int64_t fours = ceil_div(std::max(width / 4 + p.kw / 4 + 2, round_up(width + p.kw - 1, 32) / 4), parts);
   s.part = 4 * (parts == 4 ? round_up(fours + 2, 4) - 2 : round_up(fours + 4, 8) - 4);
   s.pitch = parts * s.part + (lanes < 8 ? 4 * lanes : 0);
@@ -35,7 +36,7 @@ inline WindowShape window_shape(const Direct& p, bool large, int width) {
   return s;
 }
 
-// The width that wastes least.
+// The width with the fewest pixels outside the output.
 inline WindowShape window_shape(const Direct& p, bool large) {
   WindowShape best = window_shape(p, large, 128);
   for (const int width : {64, 32}) {
@@ -56,8 +57,8 @@ inline const char* window_refusal(const Direct& p, const Arch& arch) {
   return fits ? nullptr : "a window beyond shared memory";
 }
 
-// Whether lanes own neighbours of two planes: where that fills the multiprocessors (9^3 float32 at 96^3, 288 blocks: 79
-// us, else 88 us; at 64^3, 64 blocks: 48 and 24 us).
+// Do lanes own neighbours of two planes? Yes where that fills the multiprocessors. 9^3 float32, us, with two planes and
+// with one: 96^3 (288 blocks) 79, 88; 64^3 (64 blocks) 48, 24.
 inline bool window_large(const Direct& p, const Arch& arch) {
   const WindowShape large = window_shape(p, true), small = window_shape(p, false);
   if (large.bytes > arch.shared_bytes) return false;
@@ -77,7 +78,7 @@ inline void configure_window(const Direct& p, const Arch& arch, Plan& plan) {
   plan.shared_bytes = int(shape.bytes);
   plan.blocks = shape.blocks;
   plan.kernels = {kernel_of("kernels/direct3d/window/kernel.cuh", "direct3d::direct3d_window", {p.in.dtype, large})};
-  plan.config = Config{launch_window, shape};
+  plan.config = LaunchConfig<Direct>{launch_window, shape};
 }
 
 }  // namespace torch_conv::direct3d

@@ -1,20 +1,19 @@
-// The tile of a block of TILE and REG: what becomes of its rows of sums, and of the outputs whose windows hang over the
-// image.
+// How TILE and REG finish rows of sums, and clear outputs whose windows overlap the image's edge.
 #pragma once
 
 #include "core/cuda/packed.cuh"
 #include "core/cuda/unaligned_rows.cuh"
-#include "kernels/direct2d/params.h"
+#include "kernels/direct2d/shared/planes.h"
 
 namespace torch_conv::direct2d {
 
-// `zero_output`: overwrites each stored output with zero if a tap of its window lies outside the image. The function
-// computes the tile's place again, so that the sums need no registers for it.
+// Border::zero_output: overwrites an output by zero if a tap of its window lies outside the image. The function
+// computes the tile's position again, so that the sums leave no registers to it. `W`: TileTraits or RegTraits.
 template <class W, typename O>
 __device__ __noinline__ void clear_where_outside(const PlaneArgs& a) {
-  constexpr TileWindow w = W::window;
+  constexpr PlaneWindow w = W::window;
   constexpr int stride = w.stride, width = W::shape.width(), covered = W::shape.covered(), rows = W::shape.rows;
-  const TilePosition at = W::place(a.order);
+  const TilePosition at = W::position(a.order);
   const int y = int(at.y * (blockDim.x / 32) + threadIdx.x / 32) * rows, x0 = int(at.x * width) - a.lead;
   const int last = min(x0 + covered, a.planes.out_w);
   __syncwarp();
@@ -29,7 +28,7 @@ __device__ __noinline__ void clear_where_outside(const PlaneArgs& a) {
   }
 }
 
-// What a row of sums becomes.
+// Adds the bias to a row of sums and rounds it.
 template <bool kBias, typename O, int N>
 __device__ __forceinline__ Pack<N, O> finished(const float (&sum)[N], float bias) {
   if constexpr (kBias) {

@@ -1,4 +1,4 @@
-// MMA: a window as products of matrices, in numbers that the plan, the kernel and tests on the host share.
+// MMA: the shape of its tiles and matrices, the template argument of its kernels, and their parameters.
 #pragma once
 
 #include "core/geometry.h"
@@ -7,31 +7,30 @@
 
 namespace torch_conv::direct2d {
 
-// Windows up to so many rows and columns.
+// The largest window's rows and columns.
 constexpr int kMmaMost = 31;
-// Matrices of taps that stand in registers at once; those of larger windows do so three pairs of rows at a time,
-// so that ptxas finds registers for 31x31 (other numbers were not measured). 20 are those of 7x7 for each of four
-// channels.
+// Matrices of taps that registers hold at once; 7x7 for each of four channels has 20. Of a larger window registers hold
+// three pairs of rows: then ptxas finds registers for 31x31. Other numbers were not measured.
 constexpr int mma_at_once(int windows) { return windows > 1 ? 20 : 18; }
 constexpr int kPairsAtOnce = 3;
 
-// A tap of float32 is a sum of so many numbers of the image's dtype: two of float16 hold 22 bits of it (which the
-// largest tap, scaled, keeps from vanishing), three of bfloat16 24. One would round taps as coarsely as results, and
-// results of windows that cancel far more coarsely; where the window came in the image's dtype, one is all of it.
+// Parts of a tap: a tap of float32 is a sum of numbers of the image's dtype. Two of float16 hold 22 bits of a scaled
+// tap, three of bfloat16 24. One part would round taps as coarsely as results, and outputs of windows that cancel far
+// more. A narrow tap is one part.
 constexpr int mma_parts(bool float16, bool narrow) { return narrow ? 1 : float16 ? 2 : 3; }
 
-// A row of the left matrix holds the pixels under a patch of 8 outputs, patch_h x patch_w; a product takes two rows of
-// 8 columns of them. A lane g = lane / 4 has warp_w() / 8 columns of outputs, cut into patches: a pair of patches is a
-// tile, rows g and g + 8 of the left matrix. Of interleaved channels a warp makes all, each from matrices of its own.
+// A row of the left matrix holds the pixels under a patch of patch_h x patch_w = 8 outputs. One mma takes two rows of 8
+// columns of them. Lane group g = lane / 4 has warp_w() / 8 columns of outputs, cut into patches. A pair of patches is
+// a subtile: rows g and g + 8 of the left matrix. A warp computes all interleaved channels, each from its own matrices.
 struct MmaShape {
   int kh, kw;
   int channels, windows;  // interleaved channels of a pixel; windows: one for all channels, or one each
   int patch_h, patch_w;
   int pairs, spans;  // of rows and of 8 columns that a patch's windows see
-  int group;         // pairs of rows whose taps stand in registers at once: all, or a part
-  int height;        // outputs of one warp: warp_w() columns and so many rows
+  int group;         // pairs of rows whose taps registers hold at once: all, or a part
+  int height;        // rows of a warp's outputs, of warp_w() columns each
 
-  static constexpr int align = 16;  // elements of which a box, or in memory each of its rows, starts on a multiple
+  static constexpr int align = 16;  // a box, or each of its rows in memory, starts on a multiple of so many elements
 
   constexpr int width() const { return channels > 1 ? 128 : 256; }
   constexpr int warp_w() const { return channels > 1 ? 16 * patch_w : 64; }
@@ -39,33 +38,32 @@ struct MmaShape {
 
   constexpr int mmas() const { return group * spans; }
   constexpr int groups() const { return pairs / group; }
-  constexpr int tiles() const { return warp_w() / (16 * patch_w); }  // side by side in a warp's columns
+  constexpr int tiles() const { return warp_w() / (16 * patch_w); }  // subtiles of a warp's columns
   constexpr int sets() const { return tiles() * channels; }          // of sums
   constexpr int steps() const { return height / patch_h; }
-  // Are pixels loaded a pair of rows ahead?
+  // Do loads run a pair of rows ahead?
   constexpr bool ahead() const { return groups() == 1 && spans <= 2; }
-  // Registers in which a lane holds taps of so many parts, sums, and pixels: two pairs of rows, or a span of one.
+  // Registers of a lane for taps, sums, and pixels of two pairs of rows, or of a span of one.
   constexpr int held(int parts) const {
     const int steps_at_once = groups() > 1 ? steps() : (2 * group + patch_h - 1) / patch_h;
     return 2 * windows * mmas() * parts + 4 * sets() * (steps_at_once + (ahead() ? 2 * spans : 1));
   }
   constexpr int warp_pairs() const { return height / 2 + group - patch_h / 2; }
-  // Windows that start on an odd column of the box may start one column before: their matrices are shifted.
+  // Do spans hold a window that starts one column before an odd column of the box? Its matrices are then shifted.
   constexpr bool shifts() const { return patch_w + kw <= 8 * spans; }
 
   constexpr int box_w() const { return (align - 1 + (width() - patch_w + 8 * spans) * channels + 7) / 8 * 8; }
   // Elements that a bulk copy takes as one: a box has at most 256 a side.
   constexpr int pack() const { return channels == 4 ? 4 : 2; }
   constexpr int box_h() const { return height - patch_h + 2 * pairs; }
-  // Taps stand among zeros, as many as matrices hold.
+  // Taps lie among zeros: matrices see them beyond the window.
   constexpr int taps_h() const { return 2 * pairs + patch_h - 1; }
   constexpr int taps_w() const { return 8 * spans + patch_w; }
-  // Columns from tile to tile: where outputs wait, the next tile makes some of them, too, so that each stores whole
-  // vectors of 16 bytes.
+  // Columns from tile to tile. Where outputs wait, tiles overlap, so that each stores whole vectors of 16 bytes.
   constexpr int step(bool waits) const { return waits ? width() - 8 : width(); }
   constexpr int all_taps() const { return taps_h() * taps_w(); }
-  // Bytes of shared memory: the box, the windows' taps, a barrier, numbers of every warp; where outputs wait, their
-  // rows, which start up to 14 bytes behind their pitch, else of interleaved channels a warp's rows of a step.
+  // Bytes of shared memory: the box, the windows' taps, a barrier, numbers of every warp, and rows of outputs. Waiting
+  // rows start up to 14 bytes behind their pitch. Interleaved channels that do not wait have a warp's rows of a step.
   constexpr int taps_at() const { return 2 * box_w() * box_h(); }
   constexpr int barrier_at() const { return taps_at() + (windows * all_taps() + 1) / 2 * 8; }
   constexpr int waiting_at() const { return (barrier_at() + 8 + 4 * windows * warps() + 15) / 16 * 16; }
@@ -76,21 +74,21 @@ struct MmaShape {
     return waiting_at() + 2 * (waits ? height * waiting_pitch() : step_rows);
   }
 
-  // Where A[m][k] of tile `h` lies, counted from the window's start over the lane group's first output.
+  // The pixel of A[m][k] of subtile `h`, from the window's start over the lane group's first output.
   constexpr int pixel_y(int k) const { return k / 8; }
   constexpr int pixel_x(int h, int m, int k) const { return patch_w * (2 * h + m / 8) + k % 8; }
-  // Which output D[m][n] is.
+  // The output of D[m][n].
   constexpr int output_y(int n) const { return n / patch_w; }
   constexpr int output_x(int h, int m, int n) const { return patch_w * (2 * h + m / 8) + n % patch_w; }
-  // Where tap (i, j) stands, and where the one of B[k][n] for a pair of rows and a span of columns. `shift`: how many
-  // columns before the window the pixels start.
+  // Index of tap (i, j), and of B[k][n]'s tap for a pair of rows and a span of columns. The pixels start `shift`
+  // columns before the window.
   constexpr int tap_at(int i, int j) const { return (i + patch_h - 1) * taps_w() + j + patch_w; }
   constexpr int tap_of(int pair, int span, int k, int n, int shift) const {
     return tap_at(2 * pair + k / 8 - n / patch_w, 8 * span + k % 8 - n % patch_w - shift);
   }
 };
 
-// Elements of the matrices that register r of a lane (g = lane / 4, q = lane % 4) holds: the first of two in A and B.
+// The element that register r of a lane (g = lane / 4, q = lane % 4) holds; of A and B the first of two.
 struct MmaLane {
   static constexpr int a_m(int g, int r) { return g + 8 * (r % 2); }
   static constexpr int a_k(int q, int r) { return 2 * q + 8 * (r / 2); }
@@ -99,13 +97,20 @@ struct MmaLane {
   static constexpr int d_n(int q, int r) { return 2 * q + r % 2; }
 };
 
-// Patches of 2x4 or 4x2 outputs, whichever take fewer products for 128 outputs: 5x5 3, 7x7 5, 9x9 10, 11x11 12,
-// 13x13 14, 15x15 18, 31x31 68 (1x8, one row of the window at a time: 5, 7, 9, 22, ..).
+// Patches of 2x4 or 4x2 outputs, whichever take fewer mma for 128 outputs:
 //
-// Float16 8192^2 on one NVIDIA H200, us, windows of float16 (of float32) 5x5, 7x7, 9x9, 15x15. Warps side by side:
-// 16 rows 71.3 (72.1), 74.0 (82.0), 75.8 (115.7), 144.6 (207.6); 24 rows 71.0 (71.9), 73.0 (76.9), 73.2 (106.8), 126.2
-// (196.8); 32 rows 70.5 (75.8), 76.4 (80.2), 78.1 (101.9), 114.9 (177.2). Two by two with 24 rows: 75.7 (76.0), 76.5
-// (79.1), 79.5 (109.7), 132.5 (194.5). Boxes that start on 128 bytes instead of 32: 75.9 and 74.4 at 5x5.
+//                                      5x5   7x7   9x9   11x11   13x13   15x15   31x31
+//     2x4 or 4x2                         3     5    10      12      14      18      68
+//     1x8, a row of the window a time    5     7     9      22
+//
+// float16 8192^2, one NVIDIA H200, us, taps of float16 (of float32); boxes on 128 bytes instead of 32 75.9 and 74.4 at
+// 5x5:
+//
+//                                      5x5           7x7           9x9            15x15
+//     16 rows, four warps in a row     71.3 (72.1)   74.0 (82.0)   75.8 (115.7)   144.6 (207.6)
+//     24 rows                          71.0 (71.9)   73.0 (76.9)   73.2 (106.8)   126.2 (196.8)
+//     32 rows                          70.5 (75.8)   76.4 (80.2)   78.1 (101.9)   114.9 (177.2)
+//     24 rows, two by two warps        75.7 (76.0)   76.5 (79.1)   79.5 (109.7)   132.5 (194.5)
 constexpr MmaShape mma_shape(int kh, int kw, int channels, int windows) {
   const int flat_pairs = (kh + 2) / 2, flat_spans = (kw + 10) / 8, tall_pairs = (kh + 4) / 2, tall_spans = (kw + 8) / 8;
   const bool flat = flat_pairs * flat_spans <= tall_pairs * tall_spans;
@@ -125,6 +130,17 @@ constexpr MmaShape mma_shape(int kh, int kw, int channels, int windows) {
                                                   : 24};
 }
 
+// Template argument of MMA's kernels: the window, and how a tile is loaded and stored.
+struct MmaPolicy {
+  int kh, kw;
+  int channels, windows;  // as MmaShape has them
+  bool bulk;              // one bulk copy loads the box, else copies of single threads
+  bool aligned;           // rows of outputs start on 16 bytes and leave from registers, else they wait in shared memory
+  bool odd;               // windows start on odd columns of a bulk copy's box: a word of a matrix lies in two words
+  bool narrow;            // taps have the image's dtype
+  constexpr MmaShape shape() const { return mma_shape(kh, kw, channels, windows); }
+};
+
 struct MmaArgs {
   PlaneGeometry planes;
   TileOrder order;
@@ -132,7 +148,7 @@ struct MmaArgs {
   int pad_y, pad_x;
   Border border;
   float value;
-  int64_t taps_n, taps_c;  // strides of the window
+  int64_t taps_n, taps_c;  // strides of the windows
   const float* bias;
   Neighbours peers;
 };

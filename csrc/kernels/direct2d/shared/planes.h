@@ -1,0 +1,48 @@
+// What TILE and REG share: windows over planes, and the parameters of their kernels.
+#pragma once
+
+#include "core/geometry.h"
+#include "core/neighbours.h"
+#include "core/problem.h"
+#include "core/taps.h"
+#include "core/tile.h"
+
+namespace torch_conv::direct2d {
+
+// The default anchor: the tap of k that lies on the output pixel. A tile places its halo by this tap.
+constexpr int middle_of(int k) { return (k - 1) / 2; }
+
+// A window over a plane. Where channels are interleaved, a plane's rows hold w * channels values, and `step_x` counts
+// the channels in.
+struct PlaneWindow {
+  int kh, kw;
+  int step_y, step_x;  // from tap to tap, in rows and in values
+  int stride;          // from output to output, in rows or values
+  // Interleaved channels that have a window each; 0: all channels share one window.
+  int channel_windows = 0;
+  // Lanes own 4-byte words of `channel_windows` channels, and hold the windows of these channels in registers.
+  bool by_words = false;
+
+  constexpr int left() const { return middle_of(kw) * step_x; }
+  constexpr int right() const { return (kw - 1) * step_x - left(); }
+  constexpr int above() const { return middle_of(kh) * step_y; }
+  constexpr int rows() const { return (kh - 1) * step_y + 1; }
+};
+
+// Offsets inside a row fit into 32 bits; rows are addressed with 64 bits.
+struct PlaneArgs {
+  PlaneGeometry planes;
+  TileOrder order;
+  int lead;                 // the grid of tiles starts this many columns left of the output
+  unsigned multiplier;      // output channels per input channel
+  int shift_y, shift_x;     // input position of the window's middle tap over output 0
+  int channels;             // interleaved in a row
+  int in_pixel, out_pixel;  // elements from pixel to pixel
+  Border border;
+  float value;             // of Border::constant
+  int64_t taps_n, taps_c;  // strides of the windows
+  const float* bias;
+  Neighbours peers;
+};
+
+}  // namespace torch_conv::direct2d

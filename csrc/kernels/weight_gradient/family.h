@@ -1,0 +1,42 @@
+// The gradient of a depthwise convolution in its weight and bias: the kernel family's problem and entry points.
+#pragma once
+
+#include "core/problem.h"
+#include "kernels/families.h"
+
+namespace torch_conv {
+
+// With zeros outside the image:
+//
+//     weight[c][i, j] = sum over n, y, x of grad[n, c, y, x] * in[n, c / multiplier, y * stride + i - pad, ...]
+//     bias[c]         = sum over n, y, x of grad[n, c, y, x]
+//
+// `weight` and `bias` are dense and have the images' dtype; sums are float32.
+struct WeightGradient {
+  Image in, grad;
+  void *weight, *bias;
+  int64_t kh, kw;
+  Placement place;
+  int64_t multiplier() const { return grad.c / in.c; }
+};
+
+// f(address) for every address of memory that a problem holds (graph/record_launch.h).
+template <typename F>
+void each_address(WeightGradient& p, const F& f) {
+  f(p.in.data), f(p.grad.data), f(p.weight), f(p.bias);
+}
+
+}  // namespace torch_conv
+
+namespace torch_conv::weight_gradient {
+
+// Are channels innermost in memory? Else the pixels of a row are.
+inline bool channels_innermost(const Image& x) {
+  return x.stride_c == 1 && x.c > 1 && (x.w > 1 ? x.stride_w : x.stride_h) != 1;
+}
+
+// CUDA only: on the CPU the operator calls torch. The plan of a problem that the kernel family refuses has no variant.
+Plan plan_cuda(const WeightGradient& p, const Arch& arch, const char* variant);
+void run_cuda(const WeightGradient& p, const Plan& plan, const Site& site);
+
+}  // namespace torch_conv::weight_gradient

@@ -1,0 +1,64 @@
+// STREAMING: the template argument of its kernel, and the parameters of its kernels.
+#pragma once
+
+#include "core/tile.h"
+
+namespace torch_conv::weight_gradient {
+
+constexpr int kThreads = 128;
+
+// Template argument of STREAMING's kernel.
+struct StreamingPolicy {
+  int taps_y, taps_x;  // of a block: rows of taps, and taps of a row
+  int step_y, step_x;  // strides of the convolution
+  int columns;         // outputs of a row that a thread takes
+  int unit;            // pixels of a load
+  int lead;            // pixels of a load before the first that a window sees
+  bool inner;          // channels are innermost: a warp's lanes are channels
+  int resident;        // blocks of a multiprocessor
+  // Rows of `grad` that meet one row of the image.
+  constexpr int kept() const { return (taps_y + step_y - 1) / step_y; }
+  // Pixels of an image's row, in whole units.
+  constexpr int span() const { return (lead + (columns - 1) * step_x + taps_x + unit - 1) / unit * unit; }
+};
+
+// Steps down an image. Step q takes row q of `grad`, and `step` rows of the image from row q * step - shift on.
+struct StepRange {
+  int first, end;
+  TC_HD static StepRange of(int shift, int step, int in_rows, int grad_rows, int kept) {
+    const int last = in_rows - 1 + shift;
+    const int first = shift > 0 ? shift / step : 0, end = last < 0 ? 0 : last / step + 1;
+    return {first, end < grad_rows + kept - 1 ? end : grad_rows + kept - 1};
+  }
+  // The bias needs every row of `grad`: as a step's row, or as one of the `kept - 1` rows before the first step.
+  TC_HD StepRange with_all_rows(int kept) const { return {first < kept ? first : 0, end}; }
+  TC_HD int steps() const { return end > first ? end - first : 0; }
+};
+
+struct SumsArgs {
+  const void *in, *grad;
+  float* sums;                              // blocks x channels x (taps of the window, bias)
+  unsigned in_n, in_c, in_h, in_w;          // strides
+  unsigned grad_n, grad_c, grad_h, grad_w;  // strides
+  int in_rows, in_columns, grad_rows, grad_columns;
+  int pad_y, pad_x;
+  int channels;    // of `grad`
+  int taps_y;      // rows of the whole window
+  int band;        // steps of an item
+  unsigned items;  // strips of columns x bands x images
+  FastDivisor strips, bands, multiplier;
+};
+
+// Threads of the finishing kernel that add the blocks' sums of one number.
+constexpr int kPartials = 8;
+
+struct FinishArgs {
+  const float* sums;
+  void *weight, *bias;
+  int blocks;
+  int taps;          // of the window
+  unsigned count;    // numbers of a block
+  FastDivisor each;  // numbers of a channel
+};
+
+}  // namespace torch_conv::weight_gradient
