@@ -7,14 +7,7 @@
 
 namespace torch_conv {
 
-class LoadedKernel;  // runtime/store.h
-
-// Where a plan for CUDA runs: on the current device.
-struct Site {
-  void* stream;
-  void* scratch;                       // plan.scratch_bytes of memory
-  const LoadedKernel* const* kernels;  // plan.kernels, loaded
-};
+struct Site;  // runtime/launch.h
 
 // `variant` pins a family's kernel by its Plan::variant name ("" lets the family choose; tests and benchmarks
 // set TORCH_CONV_VARIANT). A plan with a null `variant` means: this variant cannot serve this problem.

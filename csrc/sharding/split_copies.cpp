@@ -10,10 +10,11 @@ namespace torch_conv {
 
 namespace {
 
-// The memory of some rows of a tensor: blocks of one run each, if the dimensions below and above `dim` are dense.
+// The rows of a tensor in memory: `count` blocks of dense rows. The dimensions inside and outside of `dim` must be
+// dense.
 struct RowMemory {
   int64_t row, pitch, count;  // elements of a row, between blocks; blocks
-  std::vector<size_t> order;  // of the other dimensions in memory, innermost first
+  std::vector<size_t> order;  // the other dimensions, innermost first
 };
 
 std::optional<RowMemory> memory_of_rows(const Sizes& size, const Sizes& stride, int64_t dim) {
@@ -30,7 +31,7 @@ std::optional<RowMemory> memory_of_rows(const Sizes& size, const Sizes& stride, 
     else if (step != rows.pitch * rows.count) return std::nullopt;
     rows.count *= size[rows.order[i]];
   }
-  if (rows.count > 1 && rows.pitch < size[dim] * rows.row) return std::nullopt;  // an expanded tensor's
+  if (rows.count > 1 && rows.pitch < size[dim] * rows.row) return std::nullopt;  // an expanded tensor
   return rows;
 }
 
@@ -38,7 +39,7 @@ std::optional<RowMemory> memory_of_rows(const Tensor& t, int64_t dim) {
   return memory_of_rows(sizes_of(t), strides_of(t), dim);
 }
 
-// Rows of a tensor: whose, where they begin, and how all its rows lie.
+// Rows of a tensor, from `first` on.
 struct RowsAt {
   int device;
   void* data;
@@ -123,7 +124,7 @@ void RowCopies::run(const Call& call) const {
   if (!call.runs()) return;
   cuda::copy_by_kernel(kernel, read, stream_of(read[0]));
   if (!call.graph) return;
-  std::vector<int> owners;  // tensors of other devices, which may come from an allocator that opens none
+  std::vector<int> owners;  // tensors of other devices; not every allocator opens its memory to peers
   std::vector<std::pair<Slot, Slot>> slots;
   for (size_t i = 0; i < read.size(); ++i) {
     slots.push_back({call.graph->find(read[i].to.data), call.graph->find(read[i].from.data)});
