@@ -5,8 +5,8 @@
 //   outputs of shard 1                   [ strip | interior | strip ]      strip: boundary strip
 //   rows that they read           [ halo |        own rows         | halo ]
 //
-// The interior is filtered in place. Outputs of a boundary strip read rows of neighbour shards (with large windows also
-// of further shards, with a circular border of the other end of the image). There are two algorithms:
+// The interior is filtered in place. Outputs of a boundary strip read rows of neighbour shards. With large windows they
+// also read further shards, with a circular border the other end of the image. There are two algorithms:
 //   - Kernels that can read neighbour shards do so in place, also in the memory of another GPU, or read copies of their
 //     planes (near_planes.h).
 //   - For other kernels, the rows of a boundary strip are copied into one tensor while the interior is filtered.

@@ -10,7 +10,9 @@ namespace torch_conv {
 namespace {
 
 // Bytes. On n devices, shards of up to n times this size are filtered in less time than the host takes for two streams
-// a device. 3x3 float32, NVIDIA H200, a shard on each GPU, us with one stream | two:
+// a device.
+//
+// us for 3x3 float32, a shard on each NVIDIA H200, one stream | two streams:
 //     four GPUs   16 MiB a shard 67 | 91   64 MiB 62 | 89    1 GiB 540 | 529
 //     two GPUs    32 MiB a shard 35 | 42   128 MiB 77 | 73
 constexpr int64_t kSmallShard = 32 << 20;

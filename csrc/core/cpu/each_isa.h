@@ -1,6 +1,6 @@
-// Compiles TC_CPU_BODY once per instruction-set level, each in a namespace of its own. Include this after every other
-// include: whatever a header defines between the pragmas would be compiled for AVX-512 and then serve everybody.
-// The level's macros are ours because g++ 12 does not update __FMA__ and its kin inside a target pragma.
+// Compiles TC_CPU_BODY once per instruction-set level, each in its own namespace. Include this file after all others:
+// g++ would compile functions of a header between the pragmas for AVX-512, and the linker could choose these for all.
+// The macros of a level are defined here because g++ 12 does not update __FMA__ and the like inside a target pragma.
 //
 // No #pragma once, no namespaces and no includes in the bodies: they are text in the middle of this file.
 #include <limits>

@@ -116,7 +116,7 @@ class DirectRows {
       for (int64_t l = inside.begin; l < inside.end; ++l) {
         const int64_t at = first + l * step;
         auto plane = in_.plane(n_, channel_in_ + ci, at, 0);
-        plane.place =
+        plane.position =
             ci * planes_.slots + (planes_.slots == p_.in.d ? std::max<int64_t>(plane.z, 0) : planes_.slot(at, l));
         under_.push_back(plane);
       }
@@ -232,13 +232,13 @@ template <typename A>
 void direct_units(const Direct& p, const Plan& plan, Range units) {
   DirectRows<A> rows(p, direct::pixel_of_row(p), plan);
   if (p.kd == 1) {
-    for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& s) {
+    for_each_strip(units, p.out.h, plan.tile_h, [&](const RowStrip& s) {
       const int64_t z = s.plane % p.out.d;
       rows.block(s.plane / p.out.d, {z, z + 1}, s.range);
     });
   } else {
     const int64_t blocks = ceil_div(p.out.h, plan.tile_h);
-    for_each_strip(units, p.out.d, plan.tile_d, [&](const Strip& s) {
+    for_each_strip(units, p.out.d, plan.tile_d, [&](const RowStrip& s) {
       const int64_t y = s.plane % blocks * plan.tile_h;
       rows.block(s.plane / blocks, s.range, {y, std::min(p.out.h, y + plan.tile_h)});
     });

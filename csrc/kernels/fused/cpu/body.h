@@ -36,7 +36,7 @@ class FusedRows {
     }
   }
 
-  void strip(const Strip& strip) {
+  void strip(const RowStrip& strip) {
     const int64_t n = strip.plane / channels_, c = strip.plane % channels_;
     for (FusedStage<A>& stage : stages_) stage.choose_taps(n, c);
     plane_ = in_.plane(n, c, 0, 0);
@@ -107,5 +107,5 @@ class FusedRows {
 template <typename A>
 void fused_units(const Fused& p, const Plan& plan, Range units) {
   FusedRows<A> rows(p, fused::pixel_of_row(p), plan.tile_w);
-  for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& strip) { rows.strip(strip); });
+  for_each_strip(units, p.out.h, plan.tile_h, [&](const RowStrip& strip) { rows.strip(strip); });
 }

@@ -28,7 +28,7 @@ class SeparableRows {
     pointers_.resize(tile_rows_ - 1 + p.kh);
   }
 
-  void strip(const Strip& strip) {
+  void strip(const RowStrip& strip) {
     n_ = strip.plane / channels_, c_ = strip.plane % channels_;
     across_ = window_across<A>(p_, n_, c_), down_ = window_down<A>(p_, n_, c_);
     const Placement& place = p_.place;
@@ -141,7 +141,7 @@ class SeparableRows {
 template <typename A, typename E>
 void separable_units(const Separable& p, const Plan& plan, Range units) {
   SeparableRows<A, E> rows(p, separable2d::pixel_of_row(p), plan.tile_w);
-  for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& strip) { rows.strip(strip); });
+  for_each_strip(units, p.out.h, plan.tile_h, [&](const RowStrip& strip) { rows.strip(strip); });
 }
 
 // Planes turned, a block of them at a time.

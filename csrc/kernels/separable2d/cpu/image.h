@@ -46,7 +46,7 @@ void image_down(const Separable& p, const separable2d::ImageRows& rows, const Pl
   const int64_t most = shared ? std::min<int64_t>(kMaxTileRows, p.kh) : 1;
   OutputRows<A> out(p.out, pixel);
   std::vector<const A*> pointers;
-  for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& strip) {
+  for_each_strip(units, p.out.h, plan.tile_h, [&](const RowStrip& strip) {
     const int64_t n = (first + strip.plane) / channels, c = (first + strip.plane) % channels;
     const CpuWindow<A> window = window_down<A>(p, n, c);
     for (int64_t x = 0; x < p.out.w; x += plan.tile_w) {
