@@ -5,6 +5,7 @@
 #include "graph/launch_graph.h"
 #include "runtime/copy.h"
 #include "sharding/split_copies.h"
+#include "sharding/split_streams.h"
 #include "tensors/boxed.h"
 #include "tensors/checks.h"
 #include "tensors/lazy_bits.h"

@@ -52,27 +52,19 @@ const Problem& with_channels_read_once(const Problem& p) {
 
 // Sets the images of a problem to another shard's. False: their memory layout serves no kernel.
 template <typename Problem>
-bool set_images(Problem& p, const Shard& shard, const std::optional<Image>& out, int axes) {
-  const auto in = merge_leading(*shard.own, p.in.dtype, axes);
+bool set_images(Problem& p, const Shard& shard, int axes) {
+  Tensor result = shard.result;
+  if constexpr (std::is_same_v<Problem, Box>) p.first_row = shard.first;
+  if constexpr (std::is_same_v<Problem, Fused>) {
+    if (result.dim() > shard.own->dim()) {  // several outputs, in a dimension before the spatial axes
+      const int64_t dim = result.dim() - axes - 1;
+      p.stride_output = result.stride(dim), result = torch::stable::select(result, dim, 0);
+    }
+  }
+  const auto in = merge_leading(*shard.own, p.in.dtype, axes), out = merge_leading(result, p.out.dtype, axes);
   if (!in || !out) return false;
   p.in = *in, p.out = *out, p.peers = peers(shard, p.in.dtype, axes);
   return true;
-}
-template <typename Problem>
-bool set_images(Problem& p, const Shard& shard, int axes) {
-  return set_images(p, shard, merge_leading(shard.result, p.out.dtype, axes), axes);
-}
-inline bool set_images(Box& p, const Shard& shard, int axes) {
-  p.first_row = shard.first;
-  return set_images(p, shard, merge_leading(shard.result, p.out.dtype, axes), axes);
-}
-// Several outputs have their own dimension before the spatial axes.
-inline bool set_images(Fused& p, const Shard& shard, int axes) {
-  const int64_t dim = shard.result.dim() - axes - 1;
-  const bool several = shard.result.dim() > shard.own->dim();
-  if (several) p.stride_output = shard.result.stride(dim);
-  const Tensor first = several ? torch::stable::select(shard.result, dim, 0) : shard.result;
-  return set_images(p, shard, merge_leading(first, p.out.dtype, axes), axes);
 }
 
 // Can interior and boundary strips be problems of their own? Not of a chain: a Fused has no pad for the first window.

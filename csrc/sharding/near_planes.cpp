@@ -28,7 +28,7 @@ void NearPlanes::allocate_copy(const Call& call, const Tensor*& peers, Planes& p
   Sizes sizes = sizes_of(*peers);
   sizes[dim_] = planes.count;
   planes.copy = allocate(call, *far_.own, sizes, peers->scalar_type());
-  copies.add(planes.copy, 0, *peers, planes.first, planes.count, dim_);
+  copies.add({planes.copy, *peers, 0, planes.first, planes.count, dim_});
   peers = &planes.copy;
 }
 

@@ -108,7 +108,7 @@ void SpatialSplit::copy_rows_to(std::span<BoundaryStrip> strips) const {
     strip.tensor = empty_result(call_, strip.tensor, sizes, axes_, strip.tensor.scalar_type());
     int64_t at = 0;
     layout_.for_each_run(strip, [&](const Tensor& shard, int64_t first, int64_t rows) {
-      copies.add(strip.tensor, at, shard, first, rows, image_.dim);
+      copies.add({strip.tensor, shard, at, first, rows, image_.dim});
       at += rows;
     });
   }
@@ -118,8 +118,8 @@ void SpatialSplit::copy_rows_to(std::span<BoundaryStrip> strips) const {
 void SpatialSplit::copy_outputs_of(std::span<BoundaryStrip> strips, const ShardOutputs& shard) {
   RowCopies copies;
   for (const BoundaryStrip& strip : strips)
-    copies.add(shard.result, strip.outputs.begin - shard.outputs.begin, strip.tensor, layout_.axis().pad - strip.pad,
-               strip.outputs.size(), strip.tensor.dim() - from_end_);
+    copies.add({shard.result, strip.tensor, strip.outputs.begin - shard.outputs.begin, layout_.axis().pad - strip.pad,
+                strip.outputs.size(), strip.tensor.dim() - from_end_});
   copies.run(call_);
   streams_->delay_side(*shard.own);
   if (call_.graph)

@@ -251,9 +251,9 @@ void RowLayout::extend(A* dst, int64_t start, Range in, const Read& read) const 
 // The input rows of a range of output columns. The rows of a plane are kept in `slots` slots of its position, and are
 // read once while they stay there. Rows that need no conversion and no border are the image's own memory.
 template <typename A>
-class Rows {
+class InputRows {
  public:
-  Rows(const Image& image, int64_t pixel, const Placement& place, int64_t kw)
+  InputRows(const Image& image, int64_t pixel, const Placement& place, int64_t kw)
       : image_(image),
         pixel_(pixel),
         place_(place),

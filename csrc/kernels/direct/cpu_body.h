@@ -213,7 +213,7 @@ class DirectRows {
   const Direct& p_;
   const int64_t pixel_, tile_w_;
   const int64_t groups_, inputs_, outputs_;  // inputs and outputs of one group
-  Rows<A> in_;
+  InputRows<A> in_;
   OutputRows<A> out_;
   int tile_rows_ = 1;
   bool finds_once_ = false;
@@ -221,7 +221,7 @@ class DirectRows {
   Ring rows_, planes_;  // of every plane; of every channel
   int64_t n_ = 0, channel_in_ = 0, channel_out_ = 0;
   Range inside_{};  // the window's planes that look_at found inside
-  std::vector<typename Rows<A>::Plane> under_;
+  std::vector<typename InputRows<A>::Plane> under_;
   std::vector<int64_t> taps_at_;
   std::vector<const A*> pointers_;
   std::vector<CpuWindow<A>> windows_;

@@ -98,8 +98,8 @@ class FusedRows {
   std::vector<FusedStage<A>> stages_;
   const int64_t step_;  // of the stage that reads the image
   Placement place_;     // of the image's rows
-  Rows<A> in_;
-  typename Rows<A>::Plane plane_{};
+  InputRows<A> in_;
+  typename InputRows<A>::Plane plane_{};
   std::vector<Image> images_;  // of each output
   std::vector<OutputRows<A>> out_;
 };

@@ -124,8 +124,8 @@ class SeparableRows {
 
   const Separable& p_;
   const int64_t pixel_, tile_w_, channels_;
-  Rows<E> in_;
-  typename Rows<E>::Plane plane_{};
+  InputRows<E> in_;
+  typename InputRows<E>::Plane plane_{};
   OutputRows<A> out_;
   int tile_rows_ = 1;
   int64_t slots_ = 0, pitch_ = 0;

@@ -22,7 +22,7 @@ template <typename A, typename E>
 void image_across(const Separable& p, const separable2d::ImageRows& rows, int64_t first, A* sums, Range units) {
   const int64_t pixel = separable2d::pixel_of_row(p), channels = pixel > 1 ? 1 : p.in.c;
   const int64_t count = int64_t(rows.read.size());
-  Rows<E> in(p.in, pixel, p.place, p.kw);
+  InputRows<E> in(p.in, pixel, p.place, p.kw);
   in.open({0, p.out.w}, 1, 1);
   for (int64_t unit = units.begin; unit < units.end; ++unit) {
     const int64_t plane = unit / count, y = rows.read[unit % count];
