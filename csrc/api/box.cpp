@@ -127,7 +127,7 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
   const Geometry g = place_window(call, in.image, size, axes, o);
   if (!is_integer(in.image.dtype)) call.footprint.axis[0].group = call.footprint.axis[1].group = box::kGroup;
   call.footprint.direct = true;
-  return produce(call, input, in, axes, g, o, [&](const Image& image) {
+  return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
     const Target target(call, input);
     const Cut rows = cut_along(call, 1, in.image.h), columns = cut_along(call, 2, in.image.w);
     const Box problem{.in = in.image,

@@ -93,7 +93,7 @@ Geometry place_windows(Call& call, int axes, const Tensor& input, const Tensor& 
            axes == 3 ? "volume of " : "image of ", extent_text(padded, spatial));
   }
   call.footprint.border = border;
-  settle(call, g);
+  apply_part(call, g);
   return g;
 }
 

@@ -3,6 +3,7 @@
 #include "api/conv.h"
 #include "api/conv_checks.h"
 #include "graph/graph_cache.h"
+#include "sharding/part.h"
 #include "tensors/boxed.h"
 
 namespace torch_conv {
@@ -59,7 +60,7 @@ std::optional<Tensor> conv_of_numbers(bool ask, const Tensor& input, const Tenso
     return made.empty() ? std::nullopt : std::optional(made[0]);
   };
   if (!repeatable(call, input)) return result(compute());
-  Signature signature("_conv", Signature::Form::whole, call);
+  Signature signature = signature_of("_conv", Signature::Form::whole, call);
   signature.add(input), signature.add(weight), signature.add(bias), signature.add(ask);
   const auto& [axes, stride, padding, dilation, groups, activation] = numbers;
   for (int64_t number : {axes, stride, padding, dilation, groups, int64_t(activation)}) signature.add(number);

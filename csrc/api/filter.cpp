@@ -57,13 +57,13 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   const Target target(call, input);
   const auto decide = [&] { return dispatch_filter(call, target, axes, algorithm, kernel, options, window, p); };
   const bool empty =
-      p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;  // `produce` runs nothing, but all is refused
+      p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;  // `fill_result` runs nothing, but all is refused
   if (call.only_footprint() || empty) {
     const FilterDecision d = decide();
     call.footprint.algorithm = d.algorithm, call.footprint.sums = d.sums, call.footprint.by_values = d.by_values;
     call.footprint.direct = d.algorithm == Algorithm::direct;
   }
-  return produce(call, input, in, axes, g, o, [&](const Image& image) {
+  return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
     p.out = image;
     if (o.in_float64) run_in_float64(p, element);
     else run_filter(call, target, axes, decide(), p, window);

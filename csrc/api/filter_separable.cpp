@@ -52,7 +52,7 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   check(halving || !wanted, op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
   call.footprint.direct = !halving;
-  return produce(call, input, in, axes, g, o, [&](const Image& image) {
+  return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
     const Target target(call, input);
     for (Window& window : windows) upload_large(call, window, input);
     Separable p{.in = in.image,

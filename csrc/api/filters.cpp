@@ -1,5 +1,7 @@
 #include "api/filters.h"
 
+#include "sharding/part.h"
+
 namespace torch_conv {
 
 namespace {
@@ -13,7 +15,7 @@ int64_t anchor_of(const char* op, const std::optional<Sizes>& anchor, int axis, 
 
 }  // namespace
 
-void settle(const Call& call, Geometry& g) {
+void apply_part(const Call& call, Geometry& g) {
   if (!call.part) return;
   int64_t* const pads[kAxes] = {&g.place.pad_z, &g.place.pad_y, &g.place.pad_x};
   int64_t* const outs[kAxes] = {&g.out.d, &g.out.h, &g.out.w};
@@ -55,7 +57,7 @@ Geometry place_window(Call& call, const Image& image, const Extent& window, int 
            " with padding='valid'");
   p.normalized = o.normalized && p.border == Border::skip;
   call.footprint.border = p.border;
-  settle(call, g);
+  apply_part(call, g);
   return g;
 }
 
@@ -79,8 +81,8 @@ void copy_merged(const Call& call, Tensor result, const Tensor& merged) {
 
 }  // namespace
 
-Tensor produce(Call& call, const Tensor& input, const ImageView& in, int axes, const Geometry& g,
-               const FilterOptions& o, const std::function<void(const Image&)>& fill) {
+Tensor fill_result(Call& call, const Tensor& input, const ImageView& in, int axes, const Geometry& g,
+                   const FilterOptions& o, const std::function<void(const Image&)>& fill) {
   const Sizes sizes = resized(input, g.out, axes);
   if (call.out) check_out(call.op, input, *call.out, sizes);
   const Dtype dtype = result_dtype(call, in, o);
@@ -100,8 +102,8 @@ Tensor produce(Call& call, const Tensor& input, const ImageView& in, int axes, c
   return result;
 }
 
-Tensor produce_several(Call& call, const Tensor& input, const ImageView& in, int axes, int outputs, const Extent& size,
-                       const FilterOptions& o, const std::function<void(const Image&, int64_t)>& fill) {
+Tensor fill_results(Call& call, const Tensor& input, const ImageView& in, int axes, int outputs, const Extent& size,
+                    const FilterOptions& o, const std::function<void(const Image&, int64_t)>& fill) {
   Sizes sizes = resized(input, size, axes);
   const size_t dim = sizes.size() - axes;
   sizes.insert(sizes.begin() + dim, outputs);

@@ -30,7 +30,7 @@ struct Geometry {
 void check_input(const char* op, const Tensor& input, int axes);
 
 // The geometry of a call for a part: its pad and outputs along the part's axis.
-void settle(const Call& call, Geometry& geometry);
+void apply_part(const Call& call, Geometry& geometry);
 
 // Options per axis have `axes` values. Says how far the call reaches; a call for a part gets the part's geometry.
 Geometry place_window(Call& call, const Image& image, const Extent& window, int axes, const FilterOptions& options);
@@ -41,14 +41,13 @@ bool normalize_taps(const char* op, const FilterOptions& options);
 
 // Allocates the result (or checks call.out), lets `fill` compute into an image of it, and returns it. A call for its
 // reach ends here.
-Tensor produce(Call& call, const Tensor& input, const ImageView& in, int axes, const Geometry& geometry,
-               const FilterOptions& options, const std::function<void(const Image&)>& fill);
+Tensor fill_result(Call& call, const Tensor& input, const ImageView& in, int axes, const Geometry& geometry,
+                   const FilterOptions& options, const std::function<void(const Image&)>& fill);
 
 // The same where every image makes several: they stand in a dimension before the spatial axes of a contiguous result.
 // `fill` computes into images of the first, each of the others lies `stride_output` elements behind the one before.
-Tensor produce_several(Call& call, const Tensor& input, const ImageView& in, int axes, int outputs, const Extent& size,
-                       const FilterOptions& options,
-                       const std::function<void(const Image&, int64_t stride_output)>& fill);
+Tensor fill_results(Call& call, const Tensor& input, const ImageView& in, int axes, int outputs, const Extent& size,
+                    const FilterOptions& options, const std::function<void(const Image&, int64_t stride_output)>& fill);
 
 // The types of operator arguments as the dispatcher hands them over.
 using Type = std::optional<ScalarType>;

@@ -5,6 +5,7 @@
 #include "api/operator.h"
 #include "graph/allocate.h"
 #include "graph/decision.h"
+#include "kernels/ladder/entry_points.h"
 
 namespace torch_conv {
 

@@ -15,6 +15,7 @@
 #include "api/query.h"
 #include "graph/graph_cache.h"
 #include "sharding/split.h"
+#include "sharding/split_streams.h"
 #include "tensors/boxed.h"
 #include "tensors/lazy_bits.h"
 
@@ -44,7 +45,7 @@ struct Operator<name, axes, window_axes, function> {
   static Tensor compute(Call& call, const Tensor& input, const Args&... args) {
     if (!repeatable(call, input)) return function(call, input, args...);
     call.streams = nullptr;  // they belong to one call on all shards, and a replay has none
-    Signature signature(name.text, Signature::Form::whole, call);
+    Signature signature = signature_of(name.text, Signature::Form::whole, call);
     signature.add(input), (signature.add(args), ...);
     return run_recorded(call, signature, [&] { return std::vector<Tensor>{function(call, input, args...)}; })[0];
   }
@@ -76,7 +77,7 @@ struct Operator<name, axes, window_axes, function> {
   }
   static Signature split_signature(const Call& whole, const std::vector<Tensor>& shards, const Args&... args,
                                    int64_t dim, const std::optional<Sizes>& wanted) {
-    Signature signature(name.text, Signature::Form::shards, whole);
+    Signature signature = signature_of(name.text, Signature::Form::shards, whole);
     signature.add(shards), (signature.add(args), ...), signature.add(dim), signature.add(wanted);
     signature.add(SplitStreams::in_graph(shards));
     return signature;

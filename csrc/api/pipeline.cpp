@@ -64,8 +64,8 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
     problem.out = image, problem.stride_output = stride_output;
     compute(problem);
   };
-  if (!fan) return produce(call_, input_, in_, axes_, g, options_, [&](const Image& image) { fill(image, 0); });
-  return produce_several(call_, input_, in_, axes_, stages.back().outputs(), g.out, options_, fill);
+  if (!fan) return fill_result(call_, input_, in_, axes_, g, options_, [&](const Image& image) { fill(image, 0); });
+  return fill_results(call_, input_, in_, axes_, stages.back().outputs(), g.out, options_, fill);
 }
 
 // Asked of an image before it has shards or a result, as if there were another of its kind beside it.

@@ -5,6 +5,7 @@
 #include "graph/graph_cache.h"
 #include "graph/record_launch.h"
 #include "kernels/weight_gradient/family.h"
+#include "sharding/part.h"
 #include "tensors/boxed.h"
 #include "tensors/images.h"
 
@@ -107,7 +108,7 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
       torch::stable::copy_(copy, Operands::image(from, new_axis));
       return copy;
     };
-    of_grad = view_input(call, make_of(call, grad, grad, sizes, grad.scalar_type(), make), 2);
+    of_grad = view_input(call, derive(call, grad, grad, sizes, grad.scalar_type(), make), 2);
     problem.grad = of_grad.image;
   }
   Sizes window{grad.size(1), 1};
@@ -124,7 +125,7 @@ std::vector<Tensor> run(Tensor input, Tensor grad, Sizes kernel, Sizes stride, S
   Call call{"_weight_gradient"};
   const auto first = [&] { return gradients(call, input, grad, kernel, stride, padding); };
   if (!repeatable(call, input)) return first();
-  Signature signature(call.op, Signature::Form::whole, call);
+  Signature signature = signature_of(call.op, Signature::Form::whole, call);
   signature.add(input), signature.add(grad), signature.add(kernel), signature.add(stride), signature.add(padding);
   return run_recorded(call, signature, first);
 }

@@ -1,4 +1,4 @@
-// What a convolution makes of its sums, on the CPU and on CUDA, in the accumulation type.
+// The activations of a convolution, on the CPU and on CUDA, in the accumulation type.
 #pragma once
 
 #include "core/problem.h"
@@ -33,17 +33,11 @@ TC_HD auto with_activation(Activation kind, const F& f) {
   return f(std::integral_constant<Activation, Activation::none>{});
 }
 
-// As kernels' template arguments are spelt.
+// The spelling of a kernel's template argument.
 inline const char* argument_of(Activation kind) {
-  switch (kind) {
-    case Activation::none: return "Activation::none";
-    case Activation::relu: return "Activation::relu";
-    case Activation::relu6: return "Activation::relu6";
-    case Activation::gelu: return "Activation::gelu";
-    case Activation::silu: return "Activation::silu";
-    case Activation::hardswish: return "Activation::hardswish";
-  }
-  return "";
+  constexpr const char* kNames[] = {"Activation::none", "Activation::relu", "Activation::relu6",
+                                    "Activation::gelu", "Activation::silu", "Activation::hardswish"};
+  return kNames[int(kind)];
 }
 
 }  // namespace torch_conv

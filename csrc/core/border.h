@@ -7,31 +7,23 @@
 
 namespace torch_conv {
 
-// constant .. circular extend the image; skip leaves the taps outside out of the sum;
-// zero_output writes 0 where the window does not fit (and so never reads outside).
+// `constant` to `circular` extend the image. Border `skip` omits taps outside the image. Border `zero_output` writes 0
+// where the window does not lie inside the image, and so never reads outside.
 enum class Border : int8_t { constant, replicate, reflect, symmetric, circular, skip, zero_output };
 
 inline const char* name_of(Border b) {
-  switch (b) {
-    case Border::constant: return "constant";
-    case Border::replicate: return "replicate";
-    case Border::reflect: return "reflect";
-    case Border::symmetric: return "symmetric";
-    case Border::circular: return "circular";
-    case Border::skip: return "skip";
-    case Border::zero_output: return "zero_output";
-  }
-  __builtin_unreachable();
+  constexpr const char* kNames[] = {"constant", "replicate", "reflect", "symmetric", "circular", "skip", "zero_output"};
+  return kNames[int(b)];
 }
 
-// Where position i (any distance outside) of an axis of n >= 1 elements is read:
-// an index in [0, n), or -1 when no element stands there (constant, skip, zero_output).
+// The element that position i (at any distance outside) of an axis of n >= 1 elements stands for: an index in [0, n),
+// or -1 for none (constant, skip, zero_output).
 template <typename I>
 TC_HD I map_index(I i, I n, Border border) {
   if (i >= 0 && i < n) return i;
   switch (border) {
     case Border::replicate: return i < 0 ? I(0) : n - 1;
-    // One fold reaches the image unless the window is larger than it; the divisions are for that rare case.
+    // One fold leads into the image unless the window is larger than the image. Only that rare case divides.
     case Border::circular: {
       I m = i < 0 ? i + n : i - n;
       if (m >= 0 && m < n) return m;
@@ -62,13 +54,28 @@ TC_HD I map_index(I i, I n, Border border) {
   return -1;
 }
 
-// The same for column x of a row of w values, `channels` of every pixel side by side: the value of the same channel in
-// the pixel that is read.
+// The same for column x of a row of w values with `channels` interleaved channels: the value of the same channel in the
+// mapped pixel.
 template <typename I>
 TC_HD I map_column(I x, I w, I channels, Border border) {
   if (channels == 1 || (x >= 0 && x < w)) return map_index(x, w, border);
   const I pixel = (x < 0 ? x - channels + 1 : x) / channels, m = map_index(pixel, w / channels, border);
   return m < 0 ? m : m * channels + x - pixel * channels;
+}
+
+// The number of elements after which an extended axis repeats itself. 0: never, since elements outside are no elements
+// or all the last one.
+inline int64_t period_of(Border border, int64_t n) {
+  switch (border) {
+    case Border::circular: return n;
+    case Border::reflect: return n > 1 ? 2 * n - 2 : 1;
+    case Border::symmetric: return 2 * n;
+    case Border::constant:
+    case Border::replicate:
+    case Border::skip:
+    case Border::zero_output: return 0;
+  }
+  __builtin_unreachable();
 }
 
 }  // namespace torch_conv

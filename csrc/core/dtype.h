@@ -16,54 +16,31 @@
 namespace torch_conv {
 
 enum class Dtype : int8_t { f32, f16, bf16, f64, u8, i16, u16 };
+constexpr int kDtypes = 7;
 
 inline int size_of(Dtype d) {
-  switch (d) {
-    case Dtype::f64: return 8;
-    case Dtype::f32: return 4;
-    case Dtype::u8: return 1;
-    case Dtype::f16:
-    case Dtype::bf16:
-    case Dtype::i16:
-    case Dtype::u16: return 2;
-  }
-  __builtin_unreachable();
+  constexpr int kSizes[kDtypes] = {4, 2, 2, 8, 1, 2, 2};
+  return kSizes[int(d)];
 }
 
-// Of the type that sums are made in, and taps come in.
+// Bytes of the accumulation type, which taps have, too.
 constexpr int acc_bytes(Dtype d) { return d == Dtype::f64 ? 8 : 4; }
 
 constexpr bool is_half(Dtype d) { return d == Dtype::f16 || d == Dtype::bf16; }
 constexpr bool is_integer(Dtype d) { return d == Dtype::u8 || d == Dtype::i16 || d == Dtype::u16; }
 
 inline const char* name_of(Dtype d) {
-  switch (d) {
-    case Dtype::f32: return "float32";
-    case Dtype::f16: return "float16";
-    case Dtype::bf16: return "bfloat16";
-    case Dtype::f64: return "float64";
-    case Dtype::u8: return "uint8";
-    case Dtype::i16: return "int16";
-    case Dtype::u16: return "uint16";
-  }
-  __builtin_unreachable();
+  constexpr const char* kNames[kDtypes] = {"float32", "float16", "bfloat16", "float64", "uint8", "int16", "uint16"};
+  return kNames[int(d)];
 }
 
-// As kernels' template arguments are spelt.
+// The spelling of a kernel's template argument.
 inline const char* type_name(Dtype d) {
-  switch (d) {
-    case Dtype::f32: return "float";
-    case Dtype::f16: return "half_t";
-    case Dtype::bf16: return "bhalf_t";
-    case Dtype::f64: return "double";
-    case Dtype::u8: return "uint8_t";
-    case Dtype::i16: return "int16_t";
-    case Dtype::u16: return "uint16_t";
-  }
-  __builtin_unreachable();
+  constexpr const char* kTypes[kDtypes] = {"float", "half_t", "bhalf_t", "double", "uint8_t", "int16_t", "uint16_t"};
+  return kTypes[int(d)];
 }
 
-// Where a 16-bit type has no arithmetic (bfloat16 in g++ 12, both in kernels) it is storage, converted below.
+// A 16-bit type without arithmetic (bfloat16 in g++ 12, both in kernels) is storage; the functions below convert it.
 #ifdef __CUDACC__
 struct half_t {
   uint16_t bits;
@@ -163,7 +140,7 @@ TC_HD T from_acc(A v) {
   }
 }
 
-// Can an element hold `value` as sums know it? A border value that it cannot hold must not travel through elements.
+// Can an element hold `value` exactly? Kernels must not store other border values in elements.
 inline bool holds(Dtype d, double value) {
   switch (d) {
     case Dtype::f64:
@@ -177,7 +154,7 @@ inline bool holds(Dtype d, double value) {
   __builtin_unreachable();
 }
 
-// Calls f(T{}) with the element type of d: the one place where a Dtype becomes a type.
+// Calls f(T{}) with the element type of d.
 template <typename F>
 decltype(auto) with_type(Dtype d, F&& f) {
   switch (d) {

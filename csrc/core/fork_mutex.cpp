@@ -14,7 +14,7 @@ struct Registry {
 };
 
 Registry& registry() {
-  static Registry& registry = *new Registry;  // fork() may come after static objects are gone
+  static Registry& registry = *new Registry;  // never destroyed: fork() may follow the end of static objects
   return registry;
 }
 
@@ -23,7 +23,7 @@ void before_fork() {
   for (ForkMutex* mutex : registry().all) mutex->lock();
 }
 
-void after_fork() {  // in the parent, and in the child, whose one thread is the copy of the one that has locked
+void after_fork() {  // in the parent and in the child, whose thread is a copy of the locking thread
   for (ForkMutex* mutex : registry().all) mutex->unlock();
   registry().mutex.unlock();
 }
@@ -32,7 +32,7 @@ void after_fork() {  // in the parent, and in the child, whose one thread is the
 
 ForkMutex::ForkMutex() {
   static const int watched = pthread_atfork(before_fork, after_fork, after_fork);
-  (void)watched;  // without memory for it a child may hang, as it does elsewhere then
+  (void)watched;  // pthread_atfork fails only without memory; then a child may hang
   const std::lock_guard lock(registry().mutex);
   registry().all.push_back(this);
 }

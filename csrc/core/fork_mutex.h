@@ -1,6 +1,7 @@
-// A mutex that a forked child finds unlocked, and what it guards whole: fork() waits until no thread holds one.
+// A mutex for processes that fork. fork() waits until no thread holds such a mutex. So the child finds it unlocked and
+// the guarded data consistent.
 //
-// A thread that holds one takes no other, and waits for no compiler.
+// A thread that holds a ForkMutex must not lock another one, and must not wait for a compiler.
 #pragma once
 
 #include <mutex>
@@ -9,7 +10,7 @@ namespace torch_conv {
 
 class ForkMutex {
  public:
-  ForkMutex();  // it lives as long as the process
+  ForkMutex();  // must live as long as the process
   ForkMutex(const ForkMutex&) = delete;
   ForkMutex& operator=(const ForkMutex&) = delete;
 

@@ -1,4 +1,4 @@
-// What the host and the kernels that serve any window over images or volumes agree on. A thread computes four
+// The parameters of the general kernels, which serve any window over images or volumes. A thread computes four
 // neighbouring pixels of a row.
 #pragma once
 
@@ -10,8 +10,8 @@ struct GeneralArgs {
   Direct p;
   Neighbours peers;        // none of volumes
   int64_t groups_of_four;  // per row
-  int64_t threads;         // in all
-  bool channels_inner;     // lanes follow the channels, which lie innermost in memory
+  int64_t threads;         // of the grid
+  bool channels_inner;     // lanes follow the channels, which are innermost in memory
   int64_t out_per_group, in_per_group;
 
   static GeneralArgs of(const Direct& p) {

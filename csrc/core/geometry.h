@@ -1,5 +1,4 @@
-// The images and volumes of a launch as kernels know them: memory, strides in elements, sizes. Pixels of a row lie side
-// by side.
+// The images and volumes of a launch in a kernel's parameters: addresses, strides in elements, sizes. Rows are dense.
 #pragma once
 
 #include "core/problem.h"

@@ -1,5 +1,5 @@
-// The rows of other shards above and below an image that is a shard itself, read where they lie. Of volumes cut along d
-// they are planes: what is said of rows and of h here is then true of planes and of d.
+// The rows of the neighbour shards above and below an image that is a shard. Kernels read them in place. For volumes
+// that are cut along d, `rows` are planes and `h` is d.
 #pragma once
 
 #include <climits>
@@ -10,12 +10,12 @@
 namespace torch_conv {
 
 struct Neighbours {
-  static constexpr int kOutside = INT_MIN;  // of all shards: no row stands there
+  static constexpr int kOutside = INT_MIN;  // the number of a row outside of all shards
 
   struct Side {
-    const void* data;  // row i in this image's numbering lies i * h further; null where the whole image ends
-    int64_t n, c, h;
-    int64_t rows;  // that stand there
+    const void* data;  // of row 0 in this image's numbering; null where the whole image ends
+    int64_t n, c, h;   // strides
+    int64_t rows;
 
     // `x` holds `rows` rows, `stride` elements apart, from row `first` on in this image's numbering.
     static Side of(const Image& x, int64_t first, int64_t rows, int64_t stride) {
@@ -36,18 +36,18 @@ struct Neighbours {
   }
 
   TC_HD bool holds(int64_t i, int64_t h) const { return i < 0 ? i >= -above.rows : i >= h && i < h + below.rows; }
-  // Are rows first .. last inside the image, in whichever shard?
+  // Are rows first .. last inside the whole image?
   TC_HD bool inside(int64_t first, int64_t last, int64_t h) const {
     return first >= -above.rows && last < h + below.rows;
   }
-  // Where row i is read: in this image or beside it, or kOutside.
+  // The row of this image or of a neighbour that row i stands for, or kOutside.
   template <typename I>
   TC_HD I map_row(I i, I h, Border border) const {
     if (holds(i, h)) return i;
     const I m = map_index(i, h, border);
     return m < 0 ? I(kOutside) : m;
   }
-  // Row m (not kOutside) of the plane of channel c of sample n, which is `plane` in this image.
+  // The address of row m (not kOutside) of channel c of sample n, whose plane in this image is `plane`.
   template <typename T>
   TC_HD const T* row(const T* plane, int64_t stride_h, int64_t m, int64_t h, int64_t n, int64_t c) const {
     if (m >= 0 && m < h) return plane + m * stride_h;

@@ -1,4 +1,4 @@
-// Threads for the CPU kernels: torch's pool, which csrc/tensors/torch_api.cpp hands over.
+// Threads for the CPU kernels: those of torch's pool (tensors/torch_api.cpp).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The decision of a kernel family before its launch. `explain` prints a plan; launches read it and derive nothing.
+// The plan of a launch, which a kernel family decides. `explain` prints it, and launches only read it.
 #pragma once
 
 #include <any>
@@ -13,9 +13,9 @@
 
 namespace torch_conv {
 
-// A kernel by name: what the store looks up, or compiles and loads.
+// A kernel by name. The kernel store (runtime/store.h) looks it up, or compiles and loads it.
 struct Kernel {
-  const char* file;  // of csrc, which defines it
+  const char* file;  // of csrc
   std::string name;  // without torch_conv::, with its template arguments: "direct2d::direct2d_reg<float, 3>"
 };
 
@@ -42,36 +42,36 @@ inline Kernel kernel_of(const char* file, std::string name, std::initializer_lis
   return {file, arguments.size() ? name + "<" + TemplateArgument::joined(arguments) + ">" : name};
 }
 
-// The same kernel where it may read the neighbour shards: its last argument, kPeers, is written only then.
+// The kernel's instance that may read neighbour shards: with its last template argument, kPeers, as true.
 inline Kernel of_shards(Kernel kernel, bool peers) {
   if (peers) kernel.name.insert(kernel.name.size() - 1, ", true");
   return kernel;
 }
 
-// A variant that was not taken, and why.
+// A variant that does not serve a problem or is slower, and the reason.
 struct Refusal {
   const char *variant, *why;
 };
 
 struct Plan {
-  const char* algorithm;                   // what algorithm= names: "direct", "separable", "box", ...
+  const char* algorithm;                   // as in algorithm=: "direct", "separable", "box", ...
   const char* variant = nullptr;           // the kernel family's kernel or loop: "reg", "tile_tma", "general", ...
   const char* why = "";                    // one clause
   int tile_w = 0, tile_h = 0, tile_d = 0;  // output tile of one block (CUDA) or of one task (CPU); tile_d of volumes
-  int boundary_d = 0;    // planes at a volume's boundary strips that are worth launches of their own; or 0
+  int boundary_d = 0;    // planes of a boundary strip of a volume, if it should be a launch of its own; else 0
   int threads = 0;       // per block (CUDA)
   int shared_bytes = 0;  // dynamic, per block (CUDA)
   int64_t blocks = 0;    // blocks of the grid (CUDA) or tasks (CPU)
   int launches = 1;
-  int64_t scratch_bytes = 0;       // the operator layer allocates this on the images' device and hands it to run()
+  int64_t scratch_bytes = 0;       // memory that the caller of run() allocates on the images' device
   double bytes = 0;                // one read of the input, one write of the output
   double flops = 0;                // two a tap
   std::vector<Kernel> kernels{};   // in the order of their launches (CUDA)
-  std::any config{};               // what else the kernel family's launch needs: a struct of the kernel family's own
-  std::vector<Refusal> refused{};  // variants that would have come first
+  std::any config{};               // a struct of the kernel family, for its launch
+  std::vector<Refusal> refused{};  // variants before the chosen one
 };
 
-// What a plan leaves at 0 does not apply (blocks and threads of a CPU loop, scratch of most kernels).
+// Members that are 0 do not apply, for example threads of a CPU loop, and are not printed.
 inline std::ostream& operator<<(std::ostream& os, const Plan& p) {
   os << p.algorithm << '/' << p.variant << " (" << p.why << ")";
   if (p.tile_w) os << "; tile " << p.tile_w << 'x' << p.tile_h;
@@ -86,15 +86,14 @@ inline std::ostream& operator<<(std::ostream& os, const Plan& p) {
   return os;
 }
 
-// What a plan may depend on; filled once per device. A plan for a GPU that is not there is made from one filled by
-// hand.
+// The properties of a device that a plan may depend on. Tests fill in an Arch by hand, to plan for other GPUs.
 struct Arch {
   int major, minor;  // compute capability
   int multiprocessors;
   int shared_bytes;         // largest opt-in shared memory of one block
   double bytes_per_second;  // datasheet memory bandwidth
   bool bulk_copy;           // bulk tensor copies (TMA) may be used: Hopper on, the driver has them, not forced off
-  // Can this kernel be had? Null: every one.
+  // Can the kernel store load this kernel? Null: it can load every kernel.
   bool (*offers)(const Kernel&, const Arch&) = nullptr;
 };
 
@@ -102,16 +101,16 @@ struct Arch {
 template <typename Problem>
 struct Candidate {
   const char* variant;
-  // Legality: null, or why it cannot serve the problem.
+  // Null, or the reason why the variant cannot serve the problem.
   const char* (*refusal)(const Problem&, const Arch&);
-  // Tuning rule: null, or why a later candidate is faster. Not asked of a pinned variant.
+  // Tuning rule: null, or the reason why a later candidate is faster. It is not called for a pinned variant.
   const char* (*is_slower)(const Problem&, const Arch&);
   // Fills the plan: why, tile, grid, kernels, config.
   void (*configure)(const Problem&, const Arch&, Plan&);
 };
 
-// The first candidate that serves; `pinned`, unless it is empty, names the only one to be asked. Without one the plan
-// has no variant, and its `why` says what spoke against the last.
+// The plan of the first candidate that serves. `pinned`, unless it is "", names the only candidate. If none serves, the
+// plan has no variant, and its `why` is the refusal of the last candidate.
 template <typename Problem, size_t count>
 Plan choose(const Candidate<Problem> (&candidates)[count], const Problem& p, const Arch& arch, const char* pinned,
             const Plan& base) {

@@ -1,4 +1,4 @@
-// The pointwise steps between and after windows: problem.h says what each is.
+// The pointwise operations on the sums of windows. enum Point in problem.h defines them.
 #pragma once
 
 #include <cmath>
@@ -8,10 +8,10 @@
 namespace torch_conv {
 
 #ifdef __CUDACC__
-// The correctly rounded square roots of N sums of squares. What a square root compiles to otherwise takes a branch
-// each, and that of 0, a flat region, is its slow one (Gaussian 3 and Sobel at 8192^2 on one NVIDIA H200: 171 us with
-// it, 138 so, 136 by an approximate root). Newton's step is right from 2^-100 on and, with a finite reciprocal, for 0;
-// the rest is rare.
+// The correctly rounded square roots of N sums of squares. The compiler's square root has a branch for each element,
+// whose slow side takes 0, a flat region. Gaussian 3 and Sobel at 8192^2 on one NVIDIA H200 take 171 us with it, 138
+// with this function, 136 with an approximate root. Newton's step is correct from 2^-100 on, and for 0 with a finite
+// reciprocal.
 template <int N>
 __device__ __forceinline__ void square_roots(float (&v)[N]) {
   unsigned least = ~0u, most = 0;
@@ -42,9 +42,9 @@ __device__ __forceinline__ void square_roots(float (&v)[N]) {
 }
 #endif
 
-// The outputs of a stage of its windows' sums; `pixel` is what lies under the windows' middle (`sharpen`). Compiled
-// with contraction off or without anything to contract: every product is an operand of fma or stands alone.
-// kRoot: else `l2` leaves the root to square_roots.
+// The outputs of a stage from its windows' sums. `pixel`: the pixel under the windows' middle (`sharpen`). There is
+// nothing that a compiler could contract: every product is an operand of fma or the whole expression. Without kRoot,
+// `l2` leaves the root to square_roots.
 template <Point P, int Windows, bool kRoot = true, typename A, int Outputs>
 TC_HD void apply_point(const A (&s)[Windows], A pixel, A number, A (&out)[Outputs]) {
   static_assert(Outputs == count_outputs(P, Windows));
@@ -70,8 +70,8 @@ TC_HD void apply_point(const A (&s)[Windows], A pixel, A number, A (&out)[Output
   }
 }
 
-// `thin`: m(dy, dx) is the squared magnitude of a neighbour (whose order is the same on every machine). A gradient that
-// points exactly between two directions counts as horizontal, then as vertical. kRoot as above.
+// `thin`: m(dy, dx) is the squared magnitude of a neighbour. A gradient exactly between two directions counts as
+// horizontal, then as vertical. kRoot as in apply_point.
 template <bool kRoot = true, typename A, class Magnitude>
 TC_HD A thinned(const Magnitude& m, A gx, A gy) {
   const A slope = A(0.41421356237309503);  // tan(22.5 degrees)

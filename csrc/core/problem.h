@@ -1,9 +1,9 @@
 // The problems that kernel families compute: plain numbers, no torch.
 //
 // Axes stand in the order n, c, d, h, w; an image is a volume of depth 1. Sizes and strides are in elements, never
-// bytes. Taps and bias are in the accumulation dtype: float64 for float64 images, else float32. Taps are correlated as
-// they lie (the operator layer has flipped them if a convolution was asked for) and already divided by their sum if
-// `normalized` was asked for (box and skip excepted).
+// bytes. Taps and bias are in the accumulation dtype: float64 for float64 images, else float32. All sums are
+// correlations: for a convolution the operator layer flips the taps. It also divides them by their sum for
+// `normalized`, except for box filters and Border::skip.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace torch_conv {
 constexpr TC_HD int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr TC_HD int64_t round_up(int64_t a, int64_t multiple) { return ceil_div(a, multiple) * multiple; }
 
-// A window or an image along its spatial axes; depth 1 where there are two.
+// The spatial sizes of a window or an image; depth 1 where there are two.
 struct Extent {
   int64_t d = 1, h, w;
 };
@@ -29,7 +29,7 @@ struct Image {
   int64_t stride_n, stride_c, stride_d, stride_h, stride_w;
 };
 
-// The base and all rows of an image start on `bytes`.
+// Do the base and all rows of an image start on multiples of `bytes`?
 inline bool rows_start_on(const Image& x, int64_t bytes) {
   const int64_t size = size_of(x.dtype);
   auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % bytes == 0; };
@@ -37,37 +37,36 @@ inline bool rows_start_on(const Image& x, int64_t bytes) {
          aligned(x.stride_c, x.c) && aligned(x.stride_n, x.n);
 }
 
-// Dense rows that start on 16 bytes and hold whole vectors of 16.
+// Are rows dense, 16-byte aligned and multiples of 16 bytes long?
 inline bool aligned_rows(const Image& x) {
   return x.stride_w == 1 && x.w * size_of(x.dtype) % 16 == 0 && rows_start_on(x, 16);
 }
 
-// How many channels are interleaved in the rows of both images (channels_last), or 1: such a row is filtered as one
-// row of w * c elements, whose taps lie c elements apart.
+// The number of channels that are interleaved in the rows of both images (channels_last), or 1. Such a row is filtered
+// as one row of w * c elements, whose taps are c elements apart.
 inline int64_t interleaved_channels(const Image& in, const Image& out) {
   const bool both = in.c > 1 && in.c == out.c && in.stride_c == 1 && out.stride_c == 1 && in.stride_w == in.c &&
                     out.stride_w == out.c;
   return both ? in.c : 1;
 }
 
-// An image with its interleaved channels as columns of a single one: what lies in memory.
+// An image with its interleaved channels as columns of a single channel.
 inline Image as_rows(Image x, int64_t channels) {
   if (channels > 1 && x.data) x.w *= channels, x.c = 1, x.stride_c = 0, x.stride_w = 1;
   return x;
 }
 
-// Where an image is one shard of an image cut along h, or a volume one of a volume cut along d: the rows (planes)
-// before and after it, in memory that kernels on its device may read; without data where the whole ends. Only CUDA
-// kernels read them, and a plan says whether its kernel does.
+// The neighbours of a shard of an image (cut along h) or of a volume (cut along d). Kernels on the shard's device may
+// read their memory; CPU kernels do not. `data` is null at an end of the whole image.
 struct Peers {
   Image above{}, below{};
   bool any() const { return above.data || below.data; }
-  // Is that so of those that are there?
+  // Does is(image) hold for each neighbour?
   template <typename Is>
   bool all(const Is& is) const {
     return (!above.data || is(above)) && (!below.data || is(below));
   }
-  // The rows nearest to the shard, no more than `reach` of either.
+  // The `reach` rows of each neighbour that are nearest to the shard.
   Peers nearest(int64_t reach) const {
     Peers b = *this;
     const int64_t behind = std::max<int64_t>(0, above.h - reach);
@@ -75,11 +74,11 @@ struct Peers {
     b.above.h -= behind, b.below.h = std::min(below.h, reach);
     return b;
   }
-  // Kernels address the pixels of a row alike in all shards.
+  // Do the rows of all shards have the same width and the same stride of pixels?
   bool same_columns(const Image& in) const {
     return all([&](const Image& x) { return x.stride_w == in.stride_w && x.w == in.w; });
   }
-  // ... and those of a plane.
+  // Have their planes, too, the same height and the same stride of rows?
   bool same_planes(const Image& in) const {
     return same_columns(in) && all([&](const Image& x) { return x.stride_h == in.stride_h && x.h == in.h; });
   }
@@ -93,17 +92,19 @@ inline int64_t hwc_channels(const Image& in, const Image& out, const Peers& peer
   return channels <= kMostInterleaved && alike(peers.above) && alike(peers.below) ? channels : 1;
 }
 
-// Where output (z, y, x) reads: tap (l, i, j) lies on input (z * stride_z + l * dilation_z - pad_z,
-// y * stride_y + i * dilation_y - pad_y, x * stride_x + j * dilation_x - pad_x).
+// The placement of windows. For output (z, y, x), tap (l, i, j) lies on this input:
+//
+//     (z * stride_z + l * dilation_z - pad_z, y * stride_y + i * dilation_y - pad_y, x * stride_x + j * dilation_x -
+//     pad_x)
 struct Placement {
   int64_t pad_z = 0, pad_y, pad_x;
   int64_t stride_z = 1, stride_y = 1, stride_x = 1;
   int64_t dilation_z = 1, dilation_y = 1, dilation_x = 1;
   Border border = Border::constant;
-  double value = 0;         // what Border::constant reads outside
+  double value = 0;         // of Border::constant
   bool normalized = false;  // only with Border::skip: divide by the sum of the |taps| inside
 
-  // Strides and dilations of 1: of images, and of volumes.
+  // Are all strides and dilations 1, of images and of volumes?
   bool unit_steps_of_images() const { return stride_y == 1 && stride_x == 1 && dilation_y == 1 && dilation_x == 1; }
   bool unit_steps() const { return unit_steps_of_images() && stride_z == 1 && dilation_z == 1; }
 };
@@ -111,25 +112,24 @@ struct Placement {
 // A set of windows; a stride of 0 shares one window along that axis.
 struct Taps {
   const void* data;
-  bool on_host;         // CUDA: `data` is host memory and travels with the launch (at most kInlineTapBytes)
+  bool on_host;         // CUDA: `data` is host memory, at most kInlineTapBytes, which kernels take as a parameter
   int64_t stride_n;     // elements from one sample's window to the next
   int64_t stride_c;     // ... one output channel's to the next
   int64_t stride_ci;    // ... one input channel's to the next, within a group (convolutions)
-  bool narrow = false;  // as they came, in the images' 16-bit dtype: for kernels of tensor cores
+  bool narrow = false;  // in the images' 16-bit dtype, for tensor cores
 };
 
-// Host taps up to this size travel as kernel parameters; the operator layer uploads larger ones to device memory first,
-// so a kernel family never sees on_host beyond it. Larger parameters cost time at every launch (3200 bytes: 1.5-2 us on
-// one NVIDIA H200), an upload is one small launch more.
+// Host taps up to this size are kernel parameters; the operator layer uploads larger ones to device memory first.
+// Larger parameters cost time at every launch (3200 bytes: 1.5-2 us on one NVIDIA H200), an upload is one more small
+// launch.
 constexpr int64_t kInlineTapBytes = 256;
 
-// In which order may a sum be made? `chain`: one chain of fused multiply-adds, row by row, that starts at 0. `any`:
-// also as products of matrices on tensor cores. `mma`: only so.
+// The order of a sum. `chain`: one chain of fused multiply-adds, row by row, that starts at 0. `mma`: products of
+// matrices on tensor cores. `any`: either.
 enum class Sums : int8_t { chain, any, mma };
 
-// out[n, co] = bias[co] + sum over the group's ci, then l, i, j (in this order, one fma chain that
-// starts at 0, unless `sums` allows others) of taps[n, co, ci][l, i, j] * in[n, ci]. A filter is the depthwise case:
-// groups == c.
+// out[n, co] = bias[co] + sum over ci of the group, l, i, j of taps[n, co, ci][l, i, j] * in[n, ci]. The sum is one fma
+// chain in this order that starts at 0, unless `sums` allows others. A filter is the depthwise case, groups == c.
 struct Direct {
   Image in, out;
   Taps taps;
@@ -142,9 +142,9 @@ struct Direct {
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
 };
 
-// Overlap-save: tiles of images that go on beyond their edges, transformed one by one. `data` holds tiles `first` to
-// first + count - 1 of every image (raster order, `across` of them a row), dense as (n, c, count, h, w) in the
-// accumulation dtype. A tile's first pixel lies step_h rows or step_w columns after that of the tile before.
+// Overlap-save: tiles of the extended images, which are transformed one by one. `data` holds tiles `first` to
+// first + count - 1 of every image in raster order, `across` tiles a row. It is dense, (n, c, count, h, w), in the
+// accumulation dtype. Tiles start step_h rows and step_w columns apart.
 struct Tiles {
   void* data;
   int64_t first, count, across;
@@ -152,46 +152,46 @@ struct Tiles {
   int64_t step_h, step_w;  // multiples of the filter's strides
 };
 
-// Fills tiles with pixels and notes how large the pixels of each cell of a tile are (kernels/overlap_save/params.h). Of
-// `place` it reads the pads, the border and its value.
+// Fills tiles with pixels and notes the magnitude of each cell of a tile (kernels/overlap_save/params.h). It reads the
+// pads, the border and the border's value of `place`.
 struct ReadTiles {
   Image in;
   Placement place;
   Tiles tiles;
-  int64_t end_y, end_x;  // rows and columns of the image from here on lie in no window: tiles hold 0 there
+  int64_t end_y, end_x;  // no window covers rows and columns from here on, and tiles hold 0 there
   int32_t* notes;        // zeros, Cells::notes() for each tile
 };
 
-// Corner sums of every window: those of sample n and channel c start at n * stride_n + c * stride_c.
+// Corner sums of every window. Those of sample n and channel c start at n * stride_n + c * stride_c.
 struct CornerSums {
   const double* data = nullptr;
   int64_t stride_n = 0, stride_c = 0;
 };
 
 // Writes the filter's outputs from the circular convolutions of tiles with the flipped window. Each sum is multiplied
-// by the number of a tile's pixels. The sum of the window that starts at row y, column x of a tile stands at (y, x)
-// plus the window's span less one. Some outputs are made tap by tap: those of sums that are not finite, and those of
-// windows whose pixels are far smaller than the tile's. A kernel on CUDA makes them; on the CPU `marks` says in which
-// cells they lie, and the caller filters these directly.
+// by the number of a tile's pixels. The sum of the window that starts at row y, column x of a tile is at (y, x) plus
+// the window's span less one. Some outputs are computed tap by tap: those of sums that are not finite, and those of
+// windows whose pixels are far smaller than the tile's. A CUDA kernel does so; on the CPU `marks` names their cells,
+// and the caller filters these directly.
 struct WriteTiles {
   Direct filter;
   Tiles sums;
-  // Where filter.place.normalized: with s(i, j) element i * (kw + 1) + j, the magnitudes of taps [i0, i1) x [j0, j1)
-  // add up to s(i1, j1) - s(i0, j1) - s(i1, j0) + s(i0, j0).
+  // For filter.place.normalized. s(i, j) is element i * (kw + 1) + j. The sum of the |taps| of [i0, i1) x [j0, j1) is
+  // s(i1, j1) - s(i0, j1) - s(i1, j0) + s(i0, j0).
   CornerSums corners;
-  const int32_t* notes;  // what ReadTiles wrote
+  const int32_t* notes;  // of ReadTiles
   char* marks;           // a byte for each cell of each tile: scratch on CUDA
 };
 
-// What becomes of a convolution's sum, its bias included, before it is rounded (core/activation.h).
+// The activation of a convolution: a function of sum plus bias, before the rounding (core/activation.h).
 enum class Activation : int8_t { none, relu, relu6, gelu, silu, hardswish };
 
-// A depthwise convolution of images with zeros outside; every input channel makes out.c / in.c outputs:
+// A depthwise convolution of images with zeros outside. Every input channel has out.c / in.c outputs:
 // out[n, co] = activation(bias[co] + sum over i, j of weight[co][i, j] * in[n, co / (out.c / in.c)]).
 struct Depthwise {
   Image in, out;
   const void *weight, *bias;  // out.c dense windows of kh x kw; one number per output channel, or null
-  Dtype weights;              // of both: the images', or float32 beside 16-bit images
+  Dtype weights;              // of weight and bias: the images', or float32 for 16-bit images
   int64_t kh, kw;
   Placement place;  // border: constant 0
   Activation activation;
@@ -199,9 +199,8 @@ struct Depthwise {
   int64_t multiplier() const { return out.c / in.c; }
 };
 
-// out = depth pass over taps_z of the column pass over taps_y of the row pass over taps_x, on the extended image;
-// intermediates in the accumulation dtype. The row pass (x) comes first, each pass one fma chain that starts at 0,
-// unless `sums` allows others.
+// The row pass over taps_x of the extended image, then the column pass over taps_y, then the depth pass over taps_z.
+// Each pass is one fma chain that starts at 0, unless `sums` allows others. Intermediates have the accumulation dtype.
 // An image (depth 1, kd 1) has no depth pass. in and out have the same channels. stride_ci is unused.
 struct Separable {
   Image in, out;
@@ -225,11 +224,11 @@ struct Box {
   Peers peers{};
 };
 
-// The third axis of a 3-D box, after the planes' sums: out = sum over l of sums[z + l - pad_z] * scale (Border::skip
-// with place.normalized: divided by the number of voxels of the kd x kh x kw window inside). `sums` holds kh x
-// kw sums of every plane in float64, or in float32 for float sources and for whole numbers that stay below 2^24; what
-// lies outside along z is `outside` for Border::constant. Integer sources' sums are exact and their means are rounded
-// once; sums of floats depend on which plane of the whole volume the first output plane is.
+// The third axis of a 3-D box, after the planes' sums: out = sum over l of sums[z + l - pad_z] * scale. With
+// Border::skip and place.normalized the sum is divided by the number of voxels of the kd x kh x kw window inside.
+// `sums` holds kh x kw sums of every plane in float64. They are float32 for float sources and for integers whose sums
+// stay below 2^24. With Border::constant, `outside` is the sum of a plane outside. Sums of integer sources are exact,
+// and their means are rounded once. Sums of floats depend on the number of the first output plane in the whole volume.
 struct BoxDepth {
   Image sums, out;
   Dtype source;  // of the volume that was summed
@@ -241,8 +240,8 @@ struct BoxDepth {
   int64_t whole_d = 0;       // planes of the whole volume
 };
 
-// What makes the outputs of a stage of its windows' sums s0, s1, ... (in the accumulation dtype, in this order of
-// operations).
+// The outputs of a stage as functions of its windows' sums s0, s1, ..., in the accumulation dtype and in this order of
+// operations.
 enum class Point : int8_t {
   each,      // every sum is an output
   sum,       // (s0 + s1) + ...
@@ -250,11 +249,10 @@ enum class Point : int8_t {
   l2,        // sqrt(fma(s1, s1, s0 * s0) + number); with three fma(s2, s2, ...) before the number
   products,  // s0 * s0, s0 * s1, s1 * s1
   sharpen,   // fma(number, x - s0, x) with x the pixel under the window's middle
-  polar,     // fma(s1, s1, s0 * s0), s0, s1: what `thin` reads
-  // A stage of images without windows, of what `polar` made: sqrt(m) where no neighbour along the gradient is larger
-  // (unless m <= the one before or m < the one after, in raster order), else 0. The neighbours are left and
-  // right, above and below or those of the diagonal that (s0, s1) points along, whichever is nearest; magnitudes
-  // outside the image are 0.
+  polar,     // fma(s1, s1, s0 * s0), s0, s1: the inputs of `thin`
+  // A stage of images without windows, behind `polar`: sqrt(m) where m is a maximum along the gradient, else 0. It is
+  // none if m <= the neighbour before or m < the neighbour after, in raster order. The neighbours are those of the
+  // row, column or diagonal that is nearest to the direction of (s0, s1). Magnitudes outside the image are 0.
   thin,
 };
 
@@ -272,20 +270,20 @@ constexpr int count_outputs(Point point, int windows) {
   return 0;
 }
 
-// A stage of a fused chain: separable windows (odd, in the middle) of what the stage before made, then `point`.
+// A stage of a fused chain: separable windows (odd, centred) over the outputs of the stage before, then `point`.
 struct Stage {
   static constexpr int kMost = 3;
-  int windows;                     // `thin` has none; window i reads channel i % channels of what the stage before made
-  int64_t kd = 1, kh = 3, kw = 3;  // of every window; of what `thin` reads
+  int windows;                     // `thin` has none; window i reads output i % outputs of the stage before
+  int64_t kd = 1, kh = 3, kw = 3;  // of every window, and of the neighbourhood of `thin`
   Taps taps_x[kMost], taps_y[kMost], taps_z[kMost];
   Point point = Point::each;
   double number = 0;
   int outputs() const { return count_outputs(point, windows); }
 };
 
-// A chain of stages between one read and one write. Every stage extends what it reads by the border policy for itself,
-// as a filter of its own would; so with `zero_output` its sums (and what `sharpen` makes) are 0 where its windows do
-// not fit. Each window is a row pass and a column pass (and a depth pass over volumes) as in Separable.
+// A chain of stages between one read and one write. Every stage extends its input by the border policy, as a separate
+// filter would. With `zero_output`, its sums and the outputs of `sharpen` are 0 where its windows do not lie inside.
+// Each window is a row pass and a column pass (and a depth pass over volumes) as in Separable.
 struct Fused {
   static constexpr int kMost = 3;
   Image in, out;          // `out`: the images of the last stage's first output
@@ -294,9 +292,9 @@ struct Fused {
   Stage stages[kMost];
   Border border;
   double value;
-  bool valid;           // 'valid': every stage keeps only the pixels whose windows are inside what it reads
+  bool valid;           // 'valid': every stage keeps only the pixels whose windows lie inside its input
   int64_t stride;       // the last stage keeps the pixels 0, stride, 2 stride ... along every axis
-  bool wanted = false;  // one launch even where filters one by one are faster
+  bool wanted = false;  // one launch, even where separate filters are faster
   Peers peers{};
 
   static Fused of(const Stage& only, const Image& in, const Image& out, const Placement& at, bool valid) {
@@ -312,9 +310,9 @@ struct Fused {
   }
 };
 
-// One stage's `point` on whole images or volumes, the last step where a chain is taken apart into filters.
+// One stage's `point` on whole images or volumes, after the filters that compute the sums of its windows.
 struct Combine {
-  Image sums[Stage::kMost];  // of the windows; what `thin` reads
+  Image sums[Stage::kMost];  // of the windows; for `thin` the outputs of `polar`
   int windows;               // how many
   Image centre;              // the pixel for `sharpen`
   Image out;
@@ -322,52 +320,7 @@ struct Combine {
   Point point;
   double number;
   int64_t margin_y, margin_x;                // `sharpen` with zero_output: outputs nearer than this to an edge are 0
-  Activation activation = Activation::none;  // of what Point::sum makes of one image
-};
-
-// A textbook kernel of the ladder (float32, contiguous, zero padding, radius k / 2, square odd window). Its taps lie in
-// constant memory, as the textbook has it: a kernel's parameters, 4 KiB in all.
-constexpr int64_t kLadderTapBytes = 3200;
-
-struct Ladder2d {
-  const float* in;
-  float* out;
-  const float* taps;  // host memory, k * k
-  int64_t planes, h, w;
-  int k;
-  int block_x, block_y;
-};
-
-// The same for signals: rows of w numbers, an odd window.
-struct Ladder1d {
-  const float* in;
-  float* out;
-  const float* taps;  // host memory
-  int64_t rows, w;
-  int k;
-  int block;  // threads, one for each number
-
-  // What a block of the rung `tiled` keeps in shared memory: its tile and the halo.
-  int64_t tile_bytes() const { return 4 * (int64_t(block) + k - 1); }
-};
-
-// The same for volumes and odd windows of any three extents. `taps` holds kd * kh * kw taps; the separable rung takes
-// kd + kh + kw: along z, then y, then x. A launch may carry 32764 bytes of parameters.
-constexpr int64_t kLadder3dTapBytes = 32000;
-
-struct Ladder3d {
-  const float* in;
-  float* out;
-  const float* taps;  // host memory
-  int64_t volumes, d, h, w;
-  int kd, kh, kw;
-  int block_x, block_y, block_z;
-  float* scratch;  // as large as out; only the separable rung on CUDA has it
-
-  // What a block of the tiled rungs keeps in shared memory: its tile, and the halo of a window of these extents.
-  int64_t tile_bytes(int64_t window_d, int64_t window_h, int64_t window_w) const {
-    return 4 * (block_z + window_d - 1) * (block_y + window_h - 1) * (block_x + window_w - 1);
-  }
+  Activation activation = Activation::none;  // of Point::sum of one image
 };
 
 }  // namespace torch_conv

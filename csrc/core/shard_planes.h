@@ -1,12 +1,12 @@
-// The planes of a volume as streams along z read them, and the rows of an image as chains do: of one that is alone, by
-// its tensor map; of a shard of one that is cut along z, also those of the neighbour shards, where they lie. Each shard
-// has a map of its own, and a plane's number says which:
+// The planes of a volume, for kernels that stream along z and read neighbour shards in place. Each shard has its own
+// tensor map; the number of a plane tells the shard:
 //
 //   plane        -above.rows ...... -1 | 0 ........... d - 1 | d ....... d + below.rows - 1
 //   map           above                | own                 | below
 //   its plane z   0 ..................   0 .................   0 .....................
 //
-// Of an image that is cut along h the rows are these planes.
+// A volume that is no shard is a TensorMap, a shard is a ShardVolume. Chains over images read rows by the same
+// functions.
 #pragma once
 
 #include "core/neighbours.h"
@@ -14,10 +14,10 @@
 
 namespace torch_conv {
 
-// What kernels take in place of the one map of a volume that is alone. Without bulk copies both hold no maps.
+// The tensor maps of a shard and its neighbours. Without bulk copies the maps are empty.
 struct ShardVolume {
   static constexpr int kAbove = 0, kOwn = 1, kBelow = 2;
-  TensorMap maps[3];  // a shard that is not there has any map, which no plane is read by
+  TensorMap maps[3];  // in place of a missing neighbour's map, which no kernel uses: the shard's own
   Neighbours peers;
 
   // map_of(volume) makes a map.
@@ -39,21 +39,21 @@ struct ShardVolume {
   }
 };
 
-// Planes [first_plane, end_of_planes) stand somewhere, of a volume (or a shard) of d.
+// A shard holds planes [first_plane, end_of_planes), of a volume (or a shard) of d planes.
 TC_HD int first_plane(const TensorMap&) { return 0; }
 TC_HD int first_plane(const ShardVolume& v) { return -int(v.peers.above.rows); }
 TC_HD int end_of_planes(const TensorMap&, int d) { return d; }
 TC_HD int end_of_planes(const ShardVolume& v, int d) { return d + int(v.peers.below.rows); }
 
-// Do plane z and those up to r before and behind it stand?
+// Does a shard hold each of the planes z - r to z + r?
 TC_HD bool planes_around(const TensorMap&, int z, int r, int d) { return z >= r && z + r < d; }
 TC_HD bool planes_around(const ShardVolume& v, int z, int r, int d) {
   return z >= r + first_plane(v) && z + r < end_of_planes(v, d);
 }
 
-// Where plane z of the extended volume is read: less than kLeastPlane says that it stands nowhere.
+// The plane that plane z of the extended volume stands for; less than kLeastPlane for none.
 TC_HD int map_plane(const TensorMap&, int z, int d, Border border) { return map_index(z, d, border); }
-// The same as Neighbours::map_row by 32-bit comparisons: by its 64-bit ones chains of 9x9 windows spill 8 bytes.
+// As Neighbours::map_row, with 32-bit comparisons: with 64-bit ones, chains of 9x9 windows spill 8 bytes.
 TC_HD int map_plane(const ShardVolume& v, int z, int d, Border border) {
   if (z >= first_plane(v) && z < end_of_planes(v, d)) return z;
   const int mapped = map_index(z, d, border);
@@ -64,7 +64,7 @@ constexpr int kLeastPlane = 0;
 template <>
 constexpr int kLeastPlane<ShardVolume> = Neighbours::kOutside + 1;
 
-// The address of such a plane of channel c of sample n, which is `volume` in the shard at hand.
+// The address of plane z of channel c of sample n, whose volume in this shard is `volume`.
 template <typename T>
 TC_HD const T* plane_in_memory(const TensorMap&, const T* volume, int64_t stride_d, int z, int, int, int) {
   return volume + z * stride_d;
@@ -74,8 +74,8 @@ TC_HD const T* plane_in_memory(const ShardVolume& v, const T* volume, int64_t st
   return v.peers.row(volume, stride_d, z, d, n, c);
 }
 
-// Which shard has plane z, and the plane's number there. What no shard has lies outside the shard's own map, too: there
-// a bulk copy brings zeros.
+// The shard of plane z, and the plane's number there. A plane of no shard lies outside the own map, from which bulk
+// copies read zeros.
 struct PlaneOfShard {
   int shard, z;
 };

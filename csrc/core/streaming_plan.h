@@ -1,4 +1,4 @@
-// What plans and launches of kernels that stream through volumes share: how far blocks go, taps as parameters.
+// Plans of kernels that stream through volumes: the planes of a block, the taps as parameters.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 
 namespace torch_conv {
 
-// Output planes of a block out of `d`, which reads `extra` planes more; cost(chunk) is what so many take.
+// The output planes of a block, of `d` in all. The block reads `extra` more planes. cost(chunk): the time of `chunk`
+// planes.
 template <class Cost>
 int streaming_chunk(int64_t d, int64_t extra, const Cost& cost) {
   int64_t best = 1, least = INT64_MAX;
@@ -21,41 +22,46 @@ int streaming_chunk(int64_t d, int64_t extra, const Cost& cost) {
   return int(best);
 }
 
-// Output planes of a block out of `d`, under windows of k planes, where memory binds a kernel whose planes come by bulk
-// copies; 0 where that makes fewer than `rounds` of `slots` blocks. The grid's last round hardly counts then, and short
-// walks are faster than those that fill whole rounds. float32, reflect, us on one NVIDIA H100, whole rounds | chunks of
-// about 128, 64, 32, 26, 20 planes:
-//   512^3         3x3x3 412 | 406 392 387 388 389        256x1024x1024 835 | 798 791 788 786 792
-//   separable 3         487 | 456 436 415 408 403                      930 | 888 874 835 826 829
-//             7         506 | 482 453 440 434 430                      978 | 937 925 895 896 908
-//             9         508 | 483 458 461 462 483                      990 | 926 940 926 937 972
-//            11         572 | 576 555 590 615 671                     1094 | 1056 1049 1123 1181 1283
-//            13         574 | 604 609 672 704 764                     1107 | 1087 1123 1256 1343 1472
-// In fewer rounds than that: 1024x256x256 separable 9 245 | 245 234 241 250 272, 384^3 199 | 210 217 223 220 226.
+// The output planes of a block, of `d` in all, for a memory-bound kernel with windows of k planes and bulk copies.
+// Returns 0 if the grid has fewer than `rounds` rounds of `slots` blocks. In many rounds the last one hardly counts,
+// and short walks are faster than walks that fill whole rounds.
+//
+// Times in us on one NVIDIA H100, float32, reflect: whole rounds | chunks of about 128, 64, 32, 26, 20 planes.
+//
+//     512^3         3x3x3 412 | 406 392 387 388 389        256x1024x1024 835 | 798 791 788 786 792
+//     separable 3         487 | 456 436 415 408 403                      930 | 888 874 835 826 829
+//               7         506 | 482 453 440 434 430                      978 | 937 925 895 896 908
+//               9         508 | 483 458 461 462 483                      990 | 926 940 926 937 972
+//              11         572 | 576 555 590 615 671                     1094 | 1056 1049 1123 1181 1283
+//              13         574 | 604 609 672 704 764                     1107 | 1087 1123 1256 1343 1472
+//
+// In fewer rounds: 1024x256x256 separable 9 245 | 245 234 241 250 272, 384^3 199 | 210 217 223 220 226.
 inline int64_t short_walk(int64_t d, int64_t k, int64_t tiles, int64_t slots, int64_t rounds) {
   const int64_t planes = 5 * (k + 2), chunks = std::max<int64_t>(1, (d + planes / 2) / planes);
   return tiles * chunks < rounds * slots ? 0 : ceil_div(d, chunks);
 }
 
-// Planes at either end of a volume of `d` that are filtered apart from its interior where windows of k planes reach
-// into other GPUs' shards; 0: all together. Blocks there wait for NVLink: in one launch they all do so at once, aside
-// they do while others compute. For short walks alone, which is where memory binds, and enough of them. Four NVIDIA
-// H100, reflect, us a call (in a CUDA graph), together | boundary strips of a walk; how many walks:
-//   1024^3  3x3x3        824 (805) | 802 (792)  10    768^3  3x3x3        370 (353) | 355 (347)   8
-//           separable 5  929 (912) | 900 (893)   7           separable 5  427 (409) | 407 (393)   5
-//                     7  989 (971) | 953 (945)   6    four channels of 512^3
-//                     9 1050 (1031) | 976 (967)  5           3x3x3        420 (403) | 410 (400)   5
-//                    11 1197 (1177) | 1111 (1094) 4          separable 5  458 (440) | 481 (463)   4
-// On two, 768^3: 691 (669) | 676 (665), 772 (745) | 748 (740), separable 9 868 (839) | 830 (819); 512^3 3x3x3 213 (206)
-// | 213 (210). Boundaries of two walks were no faster (separable 9 1021), those of the few planes that need it slower
-// (1099); so was 7x7x7, which arithmetic binds, under any: 4410 (4283) | 4811 (4695).
+// The planes of a boundary strip of a shard of `d` planes, if windows of k planes cover other GPUs' shards; 0: one
+// launch computes the whole shard. Blocks of boundary strips wait for NVLink. In a launch of their own they wait while
+// others compute. That is faster where memory binds (short walks) and the shard has enough walks. Four NVIDIA H100,
+// reflect, us a call (in a CUDA graph), one launch | boundary strips of one walk; the number of walks:
+//
+//     1024^3  3x3x3        824 (805) | 802 (792)  10    768^3  3x3x3        370 (353) | 355 (347)   8
+//             separable 5  929 (912) | 900 (893)   7           separable 5  427 (409) | 407 (393)   5
+//                       7  989 (971) | 953 (945)   6    four channels of 512^3
+//                       9 1050 (1031) | 976 (967)  5           3x3x3        420 (403) | 410 (400)   5
+//                      11 1197 (1177) | 1111 (1094) 4          separable 5  458 (440) | 481 (463)   4
+//
+// Two GPUs, 768^3: 691 (669) | 676 (665), 772 (745) | 748 (740), separable 9 868 (839) | 830 (819). 512^3 3x3x3: 213
+// (206) | 213 (210). 1024^3 separable 9 with strips of two walks takes 1021, with strips of the fewest planes 1099.
+// Arithmetic binds 7x7x7, and boundary strips are slower at any size: 4410 (4283) | 4811 (4695).
 inline int boundary_of(int64_t walk, int64_t k, int64_t d) {
   const int64_t fewest = k > 7 ? 4 : 5;
   return walk > 0 && ceil_div(d, walk) >= fewest ? int(walk) : 0;
 }
 
-// Windows of k float32 taps for n x c volumes. Those on the host are copied to `bytes`, where the next one starts on a
-// whole multiple of kTapPitch floats.
+// Windows of k float32 taps for n x c volumes. Host taps are copied to `bytes`; each axis starts on a multiple of
+// kTapPitch floats.
 inline void take_taps(const Taps* const (&axes)[3], int64_t n, int64_t c, int64_t k, StreamingTaps (&windows)[3],
                       unsigned char (&bytes)[3 * kInlineTapBytes]) {
   int64_t used = 0;

@@ -1,4 +1,4 @@
-// Host taps as kernels receive them: in their parameters.
+// Host taps in a kernel's parameters.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace torch_conv {
 
 // A kernel takes it as `const __grid_constant__ ParamTaps taps`.
 struct ParamTaps {
-  const void* device;  // null: the taps stand in `bytes`
+  const void* device;  // null: the taps are in `bytes`
   alignas(16) unsigned char bytes[kInlineTapBytes];
 
-  // Only host taps (all windows of a problem are never more than kInlineTapBytes) are copied.
+  // Copies host taps; all windows of a problem are at most kInlineTapBytes.
   static ParamTaps of(const Direct& p) {
     const int64_t channels = p.taps.stride_c ? p.out.c : 1, samples = p.taps.stride_n ? p.out.n : 1;
     const int64_t count = p.kd * p.kh * p.kw * (p.in.c / p.groups) * channels * samples;
@@ -25,7 +25,7 @@ struct ParamTaps {
   }
 
 #ifdef __CUDACC__
-  // One pointer for both, into parameter space or device memory.
+  // A pointer into parameter space or device memory.
   template <typename A>
   __device__ const A* first() const {
     return static_cast<const A*>(device ? device : static_cast<const void*>(bytes));

@@ -1,15 +1,16 @@
-// Which tile of which plane a block computes.
+// The order of tiles in a grid.
 #pragma once
 
 #include "core/dtype.h"
 
 namespace torch_conv {
 
-// Where rows of a box that come by copies of single threads start: on as many bytes as the memory takes at once (16:
-// float32 3x3 of odd width 98.2 us, 32: 94.4, 64: 94.7, 128: 95.2; one NVIDIA H200).
+// Bytes on which rows of a box start in shared memory, if single threads copy them; 32 is a sector of memory. On one
+// NVIDIA H200, float32 3x3 of odd width takes 98.2 us with 16, 94.4 with 32, 94.7 with 64, 95.2 with 128.
 constexpr int kRowStart = 32;
 
-// Tiles side by side that start `step` columns apart and make `overlap` more: the last one makes the rest of its row.
+// The number of tiles of a row of `columns`. Tiles start `step` columns apart, and each computes `step` + `overlap`
+// columns.
 constexpr int64_t tiles_across(int64_t columns, int64_t step, int64_t overlap) {
   return columns > overlap ? (columns - overlap + step - 1) / step : columns > 0;
 }
@@ -19,13 +20,13 @@ struct TilePosition {
   unsigned x, y, c, n;
 };
 
-// Division by a number that the host knows: the high half of a product, once the 32-bit dividend is below 2^31.
+// Division by a number that the host knows: the high half of a product. The dividend is below 2^31.
 struct FastDivisor {
   unsigned divisor, factor, shift;
 
   static FastDivisor of(unsigned divisor) {
     FastDivisor d{divisor, 0, 0};
-    if (divisor < 2) return d;  // factor 0 says so; 0 where there are no outputs, and so no blocks
+    if (divisor < 2) return d;  // with factor 0; the divisor is 0 where there are no outputs, and so no blocks
     while ((1ull << (d.shift + 1)) < divisor) ++d.shift;
     d.factor = unsigned(((1ull << (32 + d.shift)) + divisor - 1) / divisor);
     return d;
@@ -33,10 +34,9 @@ struct FastDivisor {
   TC_HD unsigned divide(unsigned x) const { return factor ? unsigned(uint64_t(x) * factor >> 32) >> shift : x; }
 };
 
-// Tiles of a plane follow each other in raster order, so that halos are still in L2 when the next row of tiles needs
-// them. Only the left and right columns and the bottom row of tiles come first: their blocks patch a border, and would
-// lengthen the grid's tail (separable 15x15 with reflect at 4096^2 on one NVIDIA H200: 74.9 % of copy with only the
-// bottom row first, 75.3 % so). Kernels receive the divisions prepared.
+// The tiles of a plane in raster order, so that halos are still in L2 when the next row of tiles reads them. The left
+// and right columns and the bottom row come first: their blocks patch a border and would lengthen the grid's tail.
+// Separable 15x15 with reflect at 4096^2 on one NVIDIA H200: 75.3 % of copy, 74.9 % with only the bottom row first.
 struct TileOrder {
   unsigned tiles_x, tiles_y;
   FastDivisor plane, row, inner_row, channels;
@@ -53,7 +53,7 @@ struct TileOrder {
     const unsigned index = plane.divide(block), n = channels.divide(index);
     return in_plane(block - index * plane.divisor, index - n * channels.divisor, n);
   }
-  // The tiles of all channels at one place follow each other.
+  // With the channels innermost: blocks of one tile position follow each other.
   TC_HD TilePosition at_together(unsigned block) const {
     const unsigned tile = channels.divide(block), n = plane.divide(tile);
     return in_plane(tile - n * plane.divisor, block - tile * channels.divisor, n);

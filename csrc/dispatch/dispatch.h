@@ -33,7 +33,7 @@ void run(Call& call, const Target& target, const Combine& problem);
 template <typename Problem>
 bool launch_if_served(Call& call, const Target& target, const Decision<Problem>& d) {
   if (d.serves()) launch(call, target, d);
-  else pass_on(call, *d.plan);
+  else note_refusals(call, *d.plan);
   return d.serves();
 }
 // Both refuse the call where the problem says that only this family will do: sums that are `mma`, a chain that is

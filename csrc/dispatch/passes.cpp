@@ -29,7 +29,7 @@ ImageView between_planes(const Call& call, const ImageView& in, const Separable&
   const auto pad = [type, pads, value = p.place.value](const Tensor& t) {
     return torch::stable::pad(t.scalar_type() == type ? t : torch::stable::to(t, type), pads, "constant", value);
   };
-  return view_input(call, make_of(call, in.tensor, in.tensor, resized(in.tensor, size, 3), type, pad), 3);
+  return view_input(call, derive(call, in.tensor, in.tensor, resized(in.tensor, size, 3), type, pad), 3);
 }
 
 // Every plane into scratch memory, then along z.
@@ -105,7 +105,7 @@ bool in_float32(Call& call, const Target& target, const ImageView& in, const Dec
   const auto sizes = [&](const Image& like) { return resized(in.tensor, {.h = like.h, .w = like.w}, 2); };
   const auto planned = [&](const Image& like) {
     const Sizes strides = strides_in_format_of(in.tensor, sizes(like), 2);
-    return *merge_leading(pretend(in.tensor, sizes(like), strides, ScalarType::Float), Dtype::f32, 2);
+    return *merge_leading(placeholder(in.tensor, sizes(like), strides, ScalarType::Float), Dtype::f32, 2);
   };
   Separable p = d.problem;
   if (converts_in) p.in = planned(from);

@@ -77,8 +77,8 @@ bool are_finished(const Tensor& kernel, ScalarType type, const WindowOptions& op
 // The taps as a contiguous tensor of `type`, flipped and normalised over the last `axes` dimensions.
 Tensor finished_taps(const Call& call, const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
   if (are_finished(kernel, type, options)) return kernel;
-  return make_of(call, kernel, kernel, sizes_of(kernel), type,
-                 [=](const Tensor& t) { return finish_taps(t, type, axes, options); });
+  return derive(call, kernel, kernel, sizes_of(kernel), type,
+                [=](const Tensor& t) { return finish_taps(t, type, axes, options); });
 }
 
 // The last `axes` sizes.
@@ -199,16 +199,16 @@ void upload(const Call& call, Window& window, const Tensor& input) {
     return;
   }
   const int64_t bytes = bytes_of(window);
-  window.tensor = make_of(call, window.tensor, input, sizes_of(window.tensor), window.tensor.scalar_type(),
-                          [bytes, device = device_of(input)](const Tensor& taps) {
-                            const cuda::OnDevice current(device.index);
-                            const Sizes sizes = sizes_of(taps);
-                            const Tensor there =
-                                empty_strided(device, sizes, contiguous_strides(sizes), taps.scalar_type());
-                            cuda::upload(taps.data_ptr(), there.data_ptr(), bytes, cuda::arch_of(device.index),
-                                         cuda::current_stream(device.index));
-                            return there;
-                          });
+  window.tensor = derive(call, window.tensor, input, sizes_of(window.tensor), window.tensor.scalar_type(),
+                         [bytes, device = device_of(input)](const Tensor& taps) {
+                           const cuda::OnDevice current(device.index);
+                           const Sizes sizes = sizes_of(taps);
+                           const Tensor there =
+                               empty_strided(device, sizes, contiguous_strides(sizes), taps.scalar_type());
+                           cuda::upload(taps.data_ptr(), there.data_ptr(), bytes, cuda::arch_of(device.index),
+                                        cuda::current_stream(device.index));
+                           return there;
+                         });
   window.taps.data = window.tensor.data_ptr();
   window.taps.on_host = false;
 }

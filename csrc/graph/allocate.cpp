@@ -4,15 +4,16 @@
 
 namespace torch_conv {
 
-Tensor pretend(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype) {
-  // Torch asks which device an address belongs to, so it is one of `like`'s, on a boundary that fresh memory has too.
-  constexpr uintptr_t kFresh = 512;
-  void* address = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(like.data_ptr()) / kFresh * kFresh);
+Tensor placeholder(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype) {
+  // Torch looks up the device of an address, so it is the address of `like`, rounded down to the alignment of fresh
+  // memory.
+  constexpr uintptr_t kAlignment = 512;
+  void* address = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(like.data_ptr()) / kAlignment * kAlignment);
   return torch::stable::from_blob(address, sizes, strides, like.device(), dtype);
 }
 
 Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype) {
-  if (!call.runs()) return pretend(like, sizes, strides, dtype);
+  if (!call.runs()) return placeholder(like, sizes, strides, dtype);
   const Tensor made = empty_strided(device_of(like), sizes, strides, dtype);
   if (call.graph) call.graph->record_allocation(made);
   return made;
@@ -22,9 +23,9 @@ Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, Scalar
   return allocate(call, like, sizes, contiguous_strides(sizes), dtype);
 }
 
-Tensor make_of(const Call& call, const Tensor& from, const Tensor& on, const Sizes& sizes, ScalarType dtype,
-               std::function<Tensor(const Tensor& from)> make) {
-  if (!call.runs()) return pretend(on, sizes, contiguous_strides(sizes), dtype);
+Tensor derive(const Call& call, const Tensor& from, const Tensor& on, const Sizes& sizes, ScalarType dtype,
+              std::function<Tensor(const Tensor& from)> make) {
+  if (!call.runs()) return placeholder(on, sizes, contiguous_strides(sizes), dtype);
   const Tensor made = make(from);
   if (call.graph) {
     const int source = call.graph->index_of(from);
@@ -57,8 +58,7 @@ ImageView view_input(const Call& call, const Tensor& input, int axes) {
 
 Tensor dense(const Call& call, const Tensor& t) {
   if (t.is_contiguous()) return t;
-  return make_of(call, t, t, sizes_of(t), t.scalar_type(),
-                 [](const Tensor& t) { return torch::stable::contiguous(t); });
+  return derive(call, t, t, sizes_of(t), t.scalar_type(), [](const Tensor& t) { return torch::stable::contiguous(t); });
 }
 
 }  // namespace torch_conv

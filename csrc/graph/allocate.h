@@ -6,22 +6,22 @@
 
 namespace torch_conv {
 
-// Fresh memory for a call's result or its scratch. A query gets a tensor that nobody may read or write.
+// Fresh memory for a call's result or its scratch. A query gets a placeholder.
 Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
 Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, ScalarType dtype);  // contiguous
-Tensor pretend(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
-// A tensor that torch or the host makes from another one, with these sizes on the device of `on`. `make` holds numbers
-// of this call only. A query does not run it.
-Tensor make_of(const Call& call, const Tensor& from, const Tensor& on, const Sizes& sizes, ScalarType dtype,
-               std::function<Tensor(const Tensor& from)> make);
+// A tensor like `like` that has no memory of its own: nothing may read or write it.
+Tensor placeholder(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
+// The tensor make(from), with these sizes, on the device of `on`. Replays of the call's graph call `make` again, so
+// that it may capture numbers but no tensors. A query does not run it.
+Tensor derive(const Call& call, const Tensor& from, const Tensor& on, const Sizes& sizes, ScalarType dtype,
+              std::function<Tensor(const Tensor& from)> make);
 // A fresh result of `sizes` (the input's dimensions, the last `axes` of them spatial) in the memory format of `input`.
 Tensor empty_result(const Call& call, const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype);
-// `count` such results, one behind the other along a first dimension.
+// `count` such results, along a new first dimension.
 Tensor empty_results(const Call& call, int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype);
-// A tensor with any strides as an image; `tensor` keeps the memory alive (it is a contiguous copy where the leading
-// dimensions do not merge into two strides).
+// A tensor with any strides as an image.
 struct ImageView {
-  Tensor tensor;
+  Tensor tensor;  // keeps the memory; a contiguous copy where the leading dimensions do not merge into two strides
   Image image;
 };
 ImageView view_input(const Call& call, const Tensor& input, int axes);

@@ -1,11 +1,11 @@
-// A problem with the kernel family that serves it and its plan: decided once, then launched (graph/record_launch.h) or
+// A problem, the kernel family that serves it, and the plan: decided once, then launched (graph/record_launch.h) or
 // explained.
 #pragma once
 
 #include <memory>
 
 #include "kernels/families.h"
-#include "runtime/store.h"
+#include "runtime/launch.h"
 #include "tensors/call.h"
 
 namespace torch_conv {
@@ -24,7 +24,7 @@ struct Decision {
   Problem problem;
   const EntryPoints<Problem>* entry_points;
   std::shared_ptr<const Plan> plan;  // without a variant where the family does not serve the problem
-  const char* pinned = "";           // the only variant that was asked, or ""
+  const char* pinned = "";           // the only variant that may serve, or "" for any
 
   bool serves() const { return plan->variant != nullptr; }
 };
@@ -43,15 +43,15 @@ inline Kernels load_all(const std::vector<Kernel>& kernels, const Arch& arch) {
   for (const Kernel& kernel : kernels) loaded.push_back(&cuda::load(kernel, arch));
   return loaded;
 }
-// The same where the call runs or prepares on CUDA, else none.
+// The same for a call that runs or prepares on CUDA; else none.
 inline Kernels load(const Call& call, const Target& target, const Plan& plan) {
   if (!target.cuda() || !call.loads()) return {};
-  // The call may bring a large window to the device. No bytes: this loads the kernel that brings it.
+  // Uploading 0 bytes loads the kernel that would upload a large window.
   if (call.prepares()) cuda::upload(nullptr, nullptr, 0, target.arch(), target.stream());
   return load_all(plan.kernels, target.arch());
 }
 
-// True means: the plan was explained, do not run it.
+// Explains the plan of a call that does not run. True: it was explained.
 inline bool only_explain(Call& call, const Target& target, const Plan& plan) {
   if (call.runs()) return false;
   std::ostringstream line;
@@ -64,14 +64,14 @@ inline bool only_explain(Call& call, const Target& target, const Plan& plan) {
   return true;
 }
 
-// Of a plan without a variant: the next plan that is explained says why.
-inline void pass_on(Call& call, const Plan& plan) {
+// Keeps the refusals of a plan without a variant; the line of the next explained plan ends with them.
+inline void note_refusals(Call& call, const Plan& plan) {
   if (call.runs()) return;
   for (const Refusal& r : plan.refused)
     call.refused += std::string("; not ") + plan.algorithm + "/" + r.variant + ": " + r.why;
 }
 
-// Refuses the call where no variant serves. `wanted`: the algorithm that the caller named, if no other will do.
+// Refuses the call where no variant serves. `wanted`: the algorithm that the caller asked for, or "".
 template <typename Problem>
 void check_serves(const Call& call, const Decision<Problem>& d, const char* wanted = "") {
   if (d.serves()) return;

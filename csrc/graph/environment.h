@@ -1,4 +1,4 @@
-// Variables that change the launches of a call, or forbid to repeat them.
+// Environment variables that change the launches of a call, or forbid replays.
 #pragma once
 
 #include <algorithm>

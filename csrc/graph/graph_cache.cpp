@@ -14,8 +14,8 @@ namespace torch_conv {
 
 namespace {
 
-// The graphs of calls with one signature: the newest few, for the values of windows that their guards accept. Empty:
-// such a call cannot be repeated. Null: there was no such call.
+// The newest few graphs of one signature; their guards accept different values of windows. Empty: such a call cannot be
+// replayed. Null: there was no such call.
 using Recorded = std::shared_ptr<const std::vector<std::shared_ptr<const LaunchGraph>>>;
 
 int64_t bytes_of(const Recorded& known) {
@@ -24,8 +24,8 @@ int64_t bytes_of(const Recorded& known) {
   return bytes;
 }
 
-// Some hundred calls in two generations. An entry found in the old generation moves to the young one, which becomes the
-// old one when it is full, by the number of its calls or by the bytes of windows that they hold.
+// Some hundred signatures in two generations. A look-up moves an entry of the old generation to the young one. The
+// young generation is full at a number of signatures or of bytes of windows; then it replaces the old one.
 class GraphCache {
  public:
   Recorded find(const std::string& signature) {
@@ -33,10 +33,10 @@ class GraphCache {
     if (const auto found = young_.find(signature); found != young_.end()) return found->second;
     const auto found = old_.find(signature);
     if (found == old_.end()) return nullptr;
-    const Recorded known = found->second;  // before the old generation goes
+    const Recorded known = found->second;  // put() may drop the old generation
     return put(signature, known);
   }
-  // Null: a call that cannot be repeated; those with other values may be.
+  // `graph` is null for a call that cannot be replayed; calls with other values of windows may be.
   void insert(const std::string& signature, std::shared_ptr<const LaunchGraph> graph) {
     const std::lock_guard lock(mutex_);
     const auto found = young_.find(signature);
@@ -57,22 +57,21 @@ class GraphCache {
     return young_[signature] = std::move(known);
   }
 
-  static constexpr size_t kHalf = 256, kMostValues = 4;  // as many windows as a pair of derivatives twice
+  static constexpr size_t kHalf = 256, kMostValues = 4;  // two calls with two derivatives each have four windows
   static constexpr int64_t kMostBytes = 8 << 20;         // of a generation
   ForkMutex mutex_;
   std::unordered_map<std::string, Recorded> young_, old_;
-  int64_t bytes_ = 0;  // of the young ones
+  int64_t bytes_ = 0;  // of the young generation
 };
 
 std::atomic<int64_t> repeated = 0;
 
 GraphCache& graph_cache() {
-  static GraphCache& cache = *new GraphCache;  // kernels' contexts may be gone before static objects are
+  static GraphCache& cache = *new GraphCache;  // never destroyed: CUDA contexts may end before static objects do
   return cache;
 }
 
-// Graphs by their numbers.
-class Numbered {
+class GraphsByNumber {
  public:
   void keep(const std::shared_ptr<const LaunchGraph>& graph) {
     const std::lock_guard lock(mutex_);
@@ -86,10 +85,6 @@ class Numbered {
     const auto found = graphs_.find(number);
     return found == graphs_.end() ? nullptr : found->second;
   }
-  static Numbered& all() {
-    static Numbered& numbered = *new Numbered;  // as the cache
-    return numbered;
-  }
 
  private:
   static constexpr size_t kMost = 512;
@@ -99,17 +94,21 @@ class Numbered {
   int64_t bytes_ = 0;
 };
 
-// The graph whose guards accept these tensors; null: none do.
-std::shared_ptr<const LaunchGraph> holding(const Recorded& known, const std::vector<Tensor>& given) {
+GraphsByNumber& graphs_by_number() {
+  static GraphsByNumber& graphs = *new GraphsByNumber;  // as graph_cache()
+  return graphs;
+}
+
+// The graph whose guards accept these tensors, or null.
+std::shared_ptr<const LaunchGraph> accepting(const Recorded& known, const std::vector<Tensor>& given) {
   const auto found =
       std::find_if(known->begin(), known->end(), [&](const auto& graph) { return graph->guards_hold(given); });
   return found == known->end() ? nullptr : *found;
 }
 
-// Is no variable set that changes the launches of a call, or forbids to repeat them?
 bool environment_is_plain() { return !environment_steers() || !(any_set(kSteering) || any_set(kForbidding)); }
 
-// A caller's `out` may have moved onto the memory of another argument since: the first of the call's tensors.
+// Does `out`, the first of the given tensors, overlap no other one? It may do so in one call and not in another.
 bool out_is_apart(const Call& call, const std::vector<Tensor>& given) {
   if (!call.out) return true;
   const auto apart = [&](const Tensor& t) { return !overlap(*call.out, t); };
@@ -119,23 +118,22 @@ bool out_is_apart(const Call& call, const std::vector<Tensor>& given) {
 }  // namespace
 
 bool repeatable(const Call& call, const Tensor& input) {
-  const bool lent = call.part && !call.part->shards.empty();  // a node of the call on all shards, if any
   const bool forbidden = call.steered && any_set(kForbidding);
-  return call.runs() && (input.is_cuda() || input.is_cpu()) && !lent && !forbidden;
+  return call.runs() && (input.is_cuda() || input.is_cpu()) && !call.recorded_by_caller && !forbidden;
 }
 
 int64_t repeated_calls() { return repeated; }
 
 int64_t number_of_graph(const Signature& signature) {
   const auto known = environment_is_plain() ? graph_cache().find(signature.text()) : nullptr;
-  const auto graph = known ? holding(known, signature.tensors()) : nullptr;
+  const auto graph = known ? accepting(known, signature.tensors()) : nullptr;
   if (!graph) return 0;
-  Numbered::all().keep(graph);
+  graphs_by_number().keep(graph);
   return graph->number();
 }
 
 std::shared_ptr<const LaunchGraph> graph_of_number(int64_t number, const std::vector<Tensor>& given) {
-  auto graph = environment_is_plain() ? Numbered::all().find(number) : nullptr;
+  auto graph = environment_is_plain() ? graphs_by_number().find(number) : nullptr;
   return graph && graph->fits(given) && graph->guards_hold(given) ? graph : nullptr;
 }
 
@@ -144,7 +142,7 @@ std::vector<Tensor> run_recorded(Call& call, const Signature& signature,
   GraphCache& cache = graph_cache();
   if (const auto known = cache.find(signature.text())) {
     if (known->empty() || !out_is_apart(call, signature.tensors())) return first();
-    if (const auto graph = holding(known, signature.tensors())) {
+    if (const auto graph = accepting(known, signature.tensors())) {
       ++repeated;
       return graph->replay(signature.tensors());
     }
@@ -161,7 +159,7 @@ std::vector<Tensor> run_recorded(Call& call, const Signature& signature,
       call.graph = nullptr;
     }
   }
-  return first();  // once more: a graph that is being recorded holds all scratch until the end
+  return first();  // without recording, which would hold all scratch until the end of the call
 }
 
 }  // namespace torch_conv

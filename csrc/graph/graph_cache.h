@@ -5,19 +5,19 @@
 
 namespace torch_conv {
 
-// May a call be repeated at all? Not where the environment pins a variant or forbids it.
+// May the call be recorded and replayed? Not where the environment pins a variant or forbids replays.
 bool repeatable(const Call& call, const Tensor& input);
-// Replays the graph of an earlier call, or makes the call by `first`, which records a graph.
+// Replays the recorded graph of the signature, or records one while `first` makes the call.
 std::vector<Tensor> run_recorded(Call& call, const Signature& signature,
                                  const std::function<std::vector<Tensor>()>& first);
 
 // How many calls were replayed since the process began.
 int64_t repeated_calls();
 
-// A number for the graph of an earlier call with this signature, by which it can be replayed without such a call; 0
-// where there is none. It is forgotten when many others have been given.
+// The number of a recorded graph with this signature, or 0. By this number the graph can be replayed without checks and
+// signatures. Numbers are forgotten once many others were handed out.
 int64_t number_of_graph(const Signature& signature);
-// The graph of a number, where it fits these tensors and the environment changes nothing; null: make the call.
+// The graph of a number, if it fits these tensors and the environment changes no launch; else null.
 std::shared_ptr<const LaunchGraph> graph_of_number(int64_t number, const std::vector<Tensor>& given);
 
 }  // namespace torch_conv

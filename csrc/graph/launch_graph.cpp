@@ -10,13 +10,13 @@ namespace torch_conv {
 
 namespace {
 
-// A window for each of many samples takes more: planning is not what takes the time. Eight shards with two boundary
-// strips each stay below.
+// Eight shards with two boundary strips each need fewer nodes. Calls with a window for each of many samples need more,
+// and planning is a small part of their time.
 constexpr size_t kMostNodes = 256;
 
 std::atomic<int64_t> made_so_far = 0;  // graphs, since the process began
 
-// Is an element of `t` at this distance in bytes from its first? Of dense and of strided tensors.
+// Is there an element of `t`, which may be strided, at this distance in bytes from the first element?
 bool has_element_at(const Tensor& t, int64_t bytes) {
   const int64_t size = t.element_size();
   std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
@@ -33,12 +33,6 @@ bool has_element_at(const Tensor& t, int64_t bytes) {
 void Replay::add(const Tensor& t) {
   first.push_back(static_cast<char*>(t.data_ptr()));
   memory.push_back(t);
-}
-
-void* Replay::begin(int own, const std::vector<int>& others, bool aside, bool fresh) {
-  std::vector<const Tensor*> owners;
-  for (int i : others) owners.push_back(&tensor(i));
-  return streams->begin(tensor(own), owners, aside, fresh);
 }
 
 Tensor Replay::tensor(int i, const Sizes& shape) const {
@@ -94,8 +88,8 @@ Slot LaunchGraph::find(const void* address) {
     if (at >= data && at < data + bytes) return {-1, int64_t(reinterpret_cast<uintptr_t>(at))};
   std::vector<int> found;
   for (int i = 0; i < int(memory_.size()); ++i)
-    if (memory_[i].holds_something && at >= memory_[i].begin && at <= memory_[i].last) found.push_back(i);
-  // Shards that are views of one tensor span each other.
+    if (memory_[i].has_elements && at >= memory_[i].begin && at <= memory_[i].last) found.push_back(i);
+  // The spans of shards overlap, if the shards are views of one tensor.
   if (found.size() > 1)
     std::erase_if(found, [&](int i) { return !has_element_at(tensors_[i], at - memory_[i].first); });
   const auto elsewhere = [&](int i) { return memory_[i].first != memory_[found[0]].first; };
@@ -133,7 +127,7 @@ bool LaunchGraph::finish(const std::vector<Tensor>& results) {
     results_.push_back(slot.memory);
     const int node = memory_[slot.memory].made_by;
     if (node < 0 || !nodes_[node].allocation) continue;
-    Allocation& allocation = *nodes_[node].allocation;  // a view of what was allocated is allocated as such
+    Allocation& allocation = *nodes_[node].allocation;  // a result may be a view of the recorded allocation
     allocation.sizes = sizes_of(t), allocation.strides = strides_of(t);
   }
   for (int i = 0; i < int(memory_.size()); ++i) {

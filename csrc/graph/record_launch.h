@@ -1,4 +1,4 @@
-// Launches decisions and records the launches in the call's graph.
+// Launches decisions, and records the launches in the call's graph.
 #pragma once
 
 #include <span>
@@ -51,7 +51,7 @@ void each_address(Fused& p, const F& f) {
     for (int i = 0; i < s.windows; ++i) f(s.taps_x[i].data), f(s.taps_y[i].data), f(s.taps_z[i].data);
 }
 
-// A decision as a node of its call's graph: the same launch on other memory.
+// The launch of a decision, on the memory of any replay.
 template <typename Problem>
 class Launch {
  public:

@@ -7,7 +7,7 @@ namespace torch_conv {
 
 namespace {
 
-constexpr uintptr_t kAlignment = 128;  // no kernel family asks for more
+constexpr uintptr_t kAlignment = 128;  // bytes; no kernel family needs more
 
 }  // namespace
 
@@ -17,17 +17,14 @@ Signature::Signature(const char* op, Form form, const Call& call) {
   add(call.steered);
   if (call.steered)
     for (const char* name : kSteering) add(std::string(environment(name)));
-  add(call.slice != nullptr), add(call.part != nullptr), add(call.whole != nullptr);
-  if (const Slice* s = call.slice) add(s->dim_from_end), add(s->begin), add(s->size);
-  if (const Part* p = call.part)
-    add(int64_t(p->axis)), add(p->pad), add(p->out), add(p->first), add(p->whole), add(p->result);
+  add(call.whole != nullptr);
   if (call.whole) add(call.whole->by_torch), add(int64_t(call.whole->algorithm)), add(int64_t(call.whole->sums));
-  add(call.out);  // X_out serves no part: the first tensor
+  add(call.out);  // the first tensor; X_out serves no part of an image
 }
 
 void Signature::add(const Tensor& t) {
   const char* data = address_of(t);
-  int64_t alias = 0;  // one memory for two tensors: it is always the first one's
+  int64_t alias = 0;  // the first tensor with the same address
   while (alias < int64_t(tensors_.size()) && address_of(tensors_[alias]) != data) ++alias;
   const auto sizes = t.sizes(), strides = t.strides();
   add(int64_t(t.scalar_type())), add(t.is_cpu()), add(int64_t(t.get_device_index())), add(alias);

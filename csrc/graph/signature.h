@@ -1,4 +1,4 @@
-// The signature of a call: equal signatures take the same launches.
+// The signature of a call. Calls with equal signatures make the same launches.
 #pragma once
 
 #include "tensors/call.h"
@@ -7,18 +7,18 @@ namespace torch_conv {
 
 inline const char* address_of(const Tensor& t) { return static_cast<const char*>(t.data_ptr()); }
 
-// The operator and its form, its options, and of its tensors everything but the values; of memory its alignment. Where
-// values decide too, the recorded graph has a guard. Plans that hold taps as constants hold those of named derivatives,
-// which the options tell.
+// The operator, its form and options, and all properties of its tensors but the values; of addresses the alignment.
+// Where values decide, too, the recorded graph has a guard. Plans with constant taps are those of named derivatives,
+// which belong to the options.
 class Signature {
  public:
   enum class Form : int8_t { whole, shards };
 
-  Signature(const char* op, Form form, const Call& call);
-  explicit Signature(const std::vector<Tensor>& tensors) { add(tensors); }  // of these alone
+  Signature(const char* op, Form form, const Call& call);  // without the call's part: signature_of (sharding/part.h)
+  explicit Signature(const std::vector<Tensor>& tensors) { add(tensors); }  // of tensors alone
 
   void add(const Tensor& t);
-  void add(const std::string& words) { add(int64_t(words.size())), text_ += words; }
+  void add(const std::string& text) { add(int64_t(text.size())), text_ += text; }
   void add(double number) { put(&number, sizeof(number)); }
   void add(int64_t number) { put(&number, sizeof(number)); }
   void add(bool flag) { add(int64_t(flag)); }

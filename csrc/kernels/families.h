@@ -7,14 +7,7 @@
 
 namespace torch_conv {
 
-class LoadedKernel;  // runtime/store.h
-
-// Where a plan for CUDA runs: on the current device.
-struct Site {
-  void* stream;
-  void* scratch;                       // plan.scratch_bytes of memory
-  const LoadedKernel* const* kernels;  // plan.kernels, loaded
-};
+struct Site;  // runtime/launch.h
 
 // `variant` pins a family's kernel by its Plan::variant name ("" lets the family choose; tests and benchmarks
 // set TORCH_CONV_VARIANT). A plan with a null `variant` means: this variant cannot serve this problem.
@@ -102,22 +95,5 @@ namespace fused3d {
 Plan plan_cuda(const Fused& p, const Arch& arch, const char* variant);
 void run_cuda(const Fused& p, const Plan& plan, const Site& site);
 }  // namespace fused3d
-
-namespace ladder {
-enum class Variant : int8_t { naive, constant, tiled, l2_halo, fused };
-void run_cpu(const Ladder2d& p, Variant variant);  // float64 sums: the ladder's gold
-std::vector<Kernel> kernels_cuda(const Ladder2d& p, Variant variant);
-void run_cuda(const Ladder2d& p, Variant variant, const Site& site);
-
-enum class Variant1d : int8_t { naive, constant, tiled, l2_halo };
-void run_cpu(const Ladder1d& p, Variant1d variant);  // float64 sums: the ladder's gold
-std::vector<Kernel> kernels_cuda(const Ladder1d& p, Variant1d variant);
-void run_cuda(const Ladder1d& p, Variant1d variant, const Site& site);
-
-enum class Variant3d : int8_t { naive, constant, tiled, l2_halo, separable };
-void run_cpu(const Ladder3d& p, Variant3d variant);  // float64 sums: the ladder's gold
-std::vector<Kernel> kernels_cuda(const Ladder3d& p, Variant3d variant);
-void run_cuda(const Ladder3d& p, Variant3d variant, const Site& site);
-}  // namespace ladder
 
 }  // namespace torch_conv

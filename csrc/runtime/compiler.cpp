@@ -30,7 +30,7 @@ struct Nvrtc {
   std::string release;  // empty: not found
 };
 
-// The folder of the torch that is loaded: pip lays NVIDIA's packages beside it.
+// The folder of the loaded torch. pip installs NVIDIA's packages into the same parent folder.
 std::string folder_of_torch() {
   Dl_info info{};
   void* symbol = dlsym(RTLD_DEFAULT, "aoti_torch_get_device_type");
@@ -39,7 +39,7 @@ std::string folder_of_torch() {
   return file.substr(0, file.find_last_of('/'));
 }
 
-// The driver runs what a compiler of its own major version or an older one makes; without a driver, all are right.
+// The driver runs code of compilers up to its own major version. Without a driver, every compiler suits.
 bool suits_driver(int major) {
   int version = 0;
   const Driver* driver = find_driver();
@@ -49,18 +49,18 @@ bool suits_driver(int major) {
 void* open_library() {
   struct Candidate {
     int major;
-    const char *name, *beside_torch;
+    const char *name, *from_torch;  // from_torch: relative to torch's folder
   };
   static constexpr Candidate candidates[] = {
       {13, "libnvrtc.so.13", "/../../nvidia/cu13/lib/libnvrtc.so.13"},
       {12, "libnvrtc.so.12", "/../../nvidia/cuda_nvrtc/lib/libnvrtc.so.12"},
   };
   const std::string torch = folder_of_torch();
-  // What the process has already, then what lies beside torch, then what the loader finds.
+  // The library that the process has loaded, then the one in torch's packages, then the one on the loader's path.
   for (const int step : {0, 1, 2})
     for (const Candidate& c : candidates) {
       if (!suits_driver(c.major) || (step == 1 && torch.empty())) continue;
-      const std::string name = step == 1 ? torch + c.beside_torch : c.name;
+      const std::string name = step == 1 ? torch + c.from_torch : c.name;
       if (void* library = dlopen(name.c_str(), step == 0 ? RTLD_LAZY | RTLD_NOLOAD : RTLD_LAZY)) return library;
     }
   return nullptr;
@@ -96,7 +96,7 @@ const Nvrtc& nvrtc() {
   return found;
 }
 
-// The line of a log that says most: the first error.
+// The first error of a log, or its first line.
 std::string first_error(const std::string& log) {
   std::istringstream lines(log);
   std::string line, first;
@@ -119,7 +119,7 @@ struct Program {
 const std::string& compiler_version() { return nvrtc().release; }
 
 std::string compile_flags() {
-  // Functions without an annotation are kernels' own: what host and kernels share is written once, without macros.
+  // Functions without an annotation are device functions, so that headers for host and kernels need no macros.
   std::string flags = "--std=c++20 -default-device";
   if (const char* more = std::getenv("TORCH_CONV_NVRTC_FLAGS"); more && *more) flags += std::string(" ") + more;
   return flags;
@@ -133,7 +133,7 @@ Binary compile(const Kernel& kernel, int capability, std::string* report) {
   if (n.release.empty()) fail("NVRTC was not found");
   std::vector<const char*> names, texts;
   for (const SourceFile* file : sources_of(kernel.file)) names.push_back(file->name), texts.push_back(file->text);
-  // Names and their arguments are looked up at global scope.
+  // NVRTC looks up names and their arguments at global scope.
   const std::string source = "#include \"" + std::string(kernel.file) + "\"\nusing namespace torch_conv;\n";
   const std::string& name = kernel.name;
   Program program;

@@ -1,5 +1,5 @@
-// NVRTC, the compiler that comes with torch's CUDA packages: found at run time, used for kernels that were not built
-// ahead.
+// NVRTC, the compiler in torch's CUDA packages. It compiles kernels that were not built ahead. This module finds it at
+// run time.
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@ struct Binary {
   std::string code;    // a cubin
 };
 
-// Options that every kernel is compiled with, and those of TORCH_CONV_NVRTC_FLAGS ("-lineinfo", "-DNAME", ...; for
-// profilers and sanitizers).
+// The options of every kernel, and those of TORCH_CONV_NVRTC_FLAGS ("-lineinfo", "-DNAME", ...) for profilers and
+// sanitizers.
 std::string compile_flags();
 
-// "" where NVRTC was not found, else its version: "13.0".
+// The version of NVRTC ("13.0"), or "" where it was not found.
 const std::string& compiler_version();
 
-// For sm_`capability` (90: 9.0). Throws one sentence that ends with the compiler's first error. `report`, if not null,
-// receives what ptxas says of registers and spills.
+// Compiles for sm_`capability` (90: 9.0). An error is one sentence that ends with the compiler's first error. `report`,
+// if not null, receives ptxas's lines on registers and spills.
 Binary compile(const Kernel& kernel, int capability, std::string* report = nullptr);
 
 }  // namespace torch_conv::cuda

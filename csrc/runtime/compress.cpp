@@ -9,13 +9,13 @@ namespace torch_conv::cuda {
 
 namespace {
 
-// A token's upper half is how many bytes are new, its lower half how many are repeated beyond kShortest; kMore of
-// either: a number follows that says how many more.
+// The upper four bits of a token are the number of new bytes, the lower four that of repeated bytes less kShortest.
+// Where one of them is kMore, a number follows with the rest.
 constexpr size_t kShortest = 4, kMore = 15;
-// How many earlier places are looked at: 1, 8 and 64 make 4.0, 3.6 and 3.5 MB of 10.0 (164 kernels of sm_90).
+// Earlier positions that are compared. 1, 8 and 64 compress 164 kernels of sm_90, 10.0 MB, to 4.0, 3.6 and 3.5 MB.
 constexpr int kTries = 64;
 
-// Seven bits a byte, the lowest first; the eighth says that more follow.
+// Seven bits a byte, the lowest first. The eighth bit is set where more bytes follow.
 void put(std::string& to, size_t number) {
   for (; number > 127; number >>= 7) to += char(number & 127 | 128);
   to += char(number);
@@ -58,13 +58,13 @@ struct Reader {
 std::string compress(std::string_view bytes) {
   constexpr int kBits = 16;
   constexpr uint32_t kNone = UINT32_MAX;
-  // The last place of every four bytes (by their hash), and for every place the one before it.
+  // The last position of every four bytes (by their hash), and for every position the one before it.
   std::vector<uint32_t> last(size_t(1) << kBits, kNone), before(bytes.size(), kNone);
   const auto enter = [&](size_t at) {
     uint32_t word;
     std::memcpy(&word, bytes.data() + at, sizeof(word));
-    uint32_t& place = last[word * 2654435761u >> (32 - kBits)];
-    before[at] = place, place = uint32_t(at);
+    uint32_t& newest = last[word * 2654435761u >> (32 - kBits)];
+    before[at] = newest, newest = uint32_t(at);
   };
   std::string packed;
   put(packed, bytes.size());
@@ -72,10 +72,10 @@ std::string compress(std::string_view bytes) {
   for (size_t at = 0; at + kShortest <= bytes.size();) {
     enter(at);
     size_t longest = 0, from = 0, tries = kTries;
-    for (uint32_t place = before[at]; place != kNone && tries > 0; place = before[place], --tries) {
-      const auto end = std::mismatch(bytes.begin() + at, bytes.end(), bytes.begin() + place).first;
+    for (uint32_t earlier = before[at]; earlier != kNone && tries > 0; earlier = before[earlier], --tries) {
+      const auto end = std::mismatch(bytes.begin() + at, bytes.end(), bytes.begin() + earlier).first;
       const size_t same = size_t(end - bytes.begin()) - at;
-      if (same > longest) longest = same, from = place;
+      if (same > longest) longest = same, from = earlier;
     }
     if (longest < kShortest) {
       ++at;
@@ -86,14 +86,14 @@ std::string compress(std::string_view bytes) {
     for (++at; at < done; ++at)
       if (at + kShortest <= bytes.size()) enter(at);
   }
-  if (done < bytes.size()) put_run(packed, bytes.substr(done), kShortest, 0);  // repeats nothing: all bytes are there
+  if (done < bytes.size()) put_run(packed, bytes.substr(done), kShortest, 0);  // decompress() stops before the repeat
   return packed;
 }
 
 std::optional<std::string> decompress(std::string_view packed) {
   Reader reader{packed};
   const size_t size = reader.number();
-  // A byte stands for less than 2^20 others, so that a damaged size does not take all memory.
+  // A byte encodes less than 2^20 others. The limit keeps a damaged size from taking all memory.
   if (!reader.good || size >> 20 > packed.size()) return std::nullopt;
   std::string bytes(size, '\0');
   for (size_t done = 0; done < size;) {
@@ -107,7 +107,7 @@ std::optional<std::string> decompress(std::string_view packed) {
     if (!reader.good || back == 0 || back > done || repeated > size - done) return std::nullopt;
     char* const to = bytes.data() + done;
     if (back >= repeated) std::memcpy(to, to - back, repeated);
-    else  // what is repeated is being written
+    else  // the source overlaps the target
       for (size_t i = 0; i < repeated; ++i) to[i] = to[i - back];
     done += repeated;
   }

@@ -1,4 +1,4 @@
-// Kernels take a third of the space in files: repeated instructions are written once.
+// Compression of kernels in files, to about a third of their size: repeated instructions are written once.
 #pragma once
 
 #include <optional>
@@ -7,11 +7,11 @@
 
 namespace torch_conv::cuda {
 
-// A byte string as runs: its size, then again and again a token (how many bytes come new, how many are repeated), the
-// new bytes, and from how far back the others are repeated.
+// A compressed string is its size, then runs. A run is a token (the numbers of new and of repeated bytes), the new
+// bytes, and the distance back to the repeated bytes.
 std::string compress(std::string_view bytes);
 
-// What was compressed, or nothing where it cannot be told, or would be a million times as long.
+// The original bytes; nothing for a damaged string, or for one that claims to be a million times as long.
 std::optional<std::string> decompress(std::string_view packed);
 
 }  // namespace torch_conv::cuda

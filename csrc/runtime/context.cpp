@@ -14,14 +14,14 @@
 #include "core/fork_mutex.h"
 #include "runtime/driver.h"
 #include "runtime/launch.h"
+#include "runtime/params.h"
 #include "runtime/store.h"
-#include "runtime/upload.h"
 
 namespace torch_conv::cuda {
 
 namespace {
 
-// Torch's side of streams: its C shims, which only a torch with CUDA has.
+// Torch's C shims for streams, which only a torch with CUDA has.
 struct Torch {
   int (*current_stream)(int device, void** stream);
   int (*make_guard)(void* stream, int device, void** guard);
@@ -52,7 +52,7 @@ Context primary_of(int device) {
   Context context = known[device].load(std::memory_order_acquire);
   if (context) return context;
   check(driver().retain_primary(&context, device), "making a context current");
-  known[device].store(context, std::memory_order_release);  // another thread's is the same
+  known[device].store(context, std::memory_order_release);  // other threads store the same context
   return context;
 }
 
@@ -118,7 +118,7 @@ const Arch& arch_of(int device) {
   return known[device];
 }
 
-// A launch copies its parameters at once, so the host memory is free on return and nothing waits.
+// A launch copies its parameters before it returns.
 void upload(const void* host, void* device, int64_t bytes, const Arch& arch, void* stream) {
   const LoadedKernel& kernel = load(kernel_of("runtime/kernel_upload.cuh", "cuda::upload_chunk", {}), arch);
   for (int64_t at = 0; at < bytes; at += kChunkBytes) {
@@ -132,9 +132,9 @@ void upload(const void* host, void* device, int64_t bytes, const Arch& arch, voi
 
 namespace {
 
-// A wait takes the event as it was last recorded, so a thread's events of a device may be used again and again. Where a
-// call holds more of them than these, it waits for a later mark of the same device instead: nobody may keep one for
-// longer while marks of a stream are made that is not behind it.
+// Events of a thread and a device. A wait uses the last record of its event, so that events can be used again. A call
+// with more events than these waits for a later event of the same device. No caller may hold an event while it records
+// more events on a stream that does not wait for that event.
 constexpr int kEvents = 16;
 
 Event next_event(int device) {
@@ -177,8 +177,8 @@ bool capturing(int device) {
   return status != 0;
 }
 
-// One for each thread and device: threads that shared one would wait for each other, and a CUDA graph that one of them
-// captures would take in what the others do.
+// One stream for each thread and device. Threads that share a stream would wait for each other, and a CUDA graph of one
+// thread would capture the work of the others.
 void* side_stream(int device) {
   struct Streams : std::vector<Stream> {
     ~Streams() {
@@ -190,7 +190,7 @@ void* side_stream(int device) {
   if (device >= int(streams.size())) streams.resize(device + 1);
   if (!streams[device]) {
     const OnDevice current(device);
-    // Of the highest priority: boundary strips are few blocks, and others wait for them.
+    // The highest priority: boundary strips have few blocks, and other devices wait for them.
     int least = 0, greatest = 0;
     check(driver().stream_priorities(&least, &greatest), "asking for stream priorities");
     check(driver().make_stream(&streams[device], kNonBlocking, greatest), "making a stream");
@@ -217,9 +217,9 @@ bool enable_peer(int device, int other) {
   return status == kSuccess || status == kPeerAccessAlreadyEnabled;  // by torch
 }
 
-// Memory of cudaMalloc, which peer access opens; that of pools and of virtual memory (expandable segments) is opened
-// piece by piece by whoever made it.
-bool plain_memory(const void* memory) {
+// Is it memory of cudaMalloc, which peer access opens? The allocator must open each block of pools and of virtual
+// memory (expandable segments).
+bool opened_by_peer_access(const void* memory) {
   unsigned plain = 0;
   return driver().pointer_attribute(&plain, kLegacyIpcCapable, reinterpret_cast<Address>(memory)) == kSuccess && plain;
 }
@@ -237,7 +237,7 @@ bool can_read(int device, int other, const void* memory) {
     if (is_new) entry->second = enable_peer(device, other);
     if (!entry->second) return false;
   }
-  return plain_memory(memory);
+  return opened_by_peer_access(memory);
 }
 
 void copy_by_engine(const BlockCopy& copy, void* stream_handle) {
@@ -245,7 +245,7 @@ void copy_by_engine(const BlockCopy& copy, void* stream_handle) {
   if (bytes == 0 || count == 0) return;
   const auto stream = static_cast<Stream>(stream_handle);
   const OnDevice current(to.device);
-  if (std::max(to.pitch, from.pitch) > INT_MAX) {  // more than a strided copy takes
+  if (std::max(to.pitch, from.pitch) > INT_MAX) {  // the limit of a strided copy
     for (int64_t i = 0; i < count; ++i)
       check(driver().copy_peer(address(to.data) + i * to.pitch, primary_of(to.device),
                                address(from.data) + i * from.pitch, primary_of(from.device), bytes, stream),

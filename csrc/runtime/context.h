@@ -1,4 +1,4 @@
-// Devices, streams and events for the operator layer: the only part of CUDA it knows besides plans and kernels.
+// Devices, streams, events and copies of CUDA, for all layers above.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace torch_conv::cuda {
 
-// "" where calls on CUDA tensors can be served, else why not.
+// "" where calls on CUDA tensors can be served, else the reason why they cannot.
 const char* unavailable();
 
-// Of the current context.
+// The device of the current context.
 int current_device();
 
 // Makes a device current while it lives.
@@ -31,27 +31,27 @@ void* current_stream(int device);
 // Attributes of a device, read once.
 const Arch& arch_of(int device);
 
-// Copies host memory into device memory on `stream` of the current device through kernel parameters: no
-// synchronisation, the host memory may be freed at once, capturable in a CUDA graph.
+// Copies host memory into device memory by kernel parameters, on `stream` of the current device. The call does not
+// synchronise, and a CUDA graph can capture it. The host memory may be freed on return.
 void upload(const void* host, void* device, int64_t bytes, const Arch& arch, void* stream);
 
-// Marks what `stream` of `device` has queued so far, for other streams to wait for: the event is the calling thread's,
-// and is used again after a few more of the device.
+// An event behind all work that `stream` of `device` has queued so far. The event belongs to the calling thread, which
+// uses it again after 16 further events of the device.
 void* record(int device, void* stream);
 void wait(int device, void* stream, void* event);
-// Does a CUDA graph capture what torch's current stream of a device is given?
+// Does a CUDA graph capture torch's current stream of a device?
 bool capturing(int device);
-// A stream for copies that overlap the current one.
+// A second stream of a device, for boundary strips that run beside the interior.
 void* side_stream(int device);
 
-// Makes `stream` torch's current one on `device` until leave_stream(): memory is then allocated for it.
+// Makes `stream` torch's current stream of `device` until leave_stream(). Torch then allocates memory for it.
 void* enter_stream(int device, void* stream);
 void leave_stream(void* entered);
 
 // May kernels on `device` read `memory`, which lies on `other`?
 bool can_read(int device, int other, const void* memory);
 
-// Rows of an image in equal blocks of memory: one run of bytes in each.
+// Rows of an image in memory: equal blocks of bytes.
 struct RowBlocks {
   int device;
   void* data;
@@ -61,8 +61,8 @@ struct BlockCopy {
   RowBlocks to, from;
   int64_t bytes, count;  // of a block; blocks
 };
-// From any device to any. In the default stream that waits for all that either device has queued, and what either is
-// given later waits for it.
+// Copies between any two devices. On the default stream, the copy waits for all work of both devices, and their later
+// work waits for the copy.
 void copy_by_engine(const BlockCopy& copy, void* stream);
 
 }  // namespace torch_conv::cuda

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "runtime/copy_runs.h"
+#include "core/problem.h"
 #include "runtime/launch.h"
+#include "runtime/params.h"
 
 namespace torch_conv::cuda {
 
@@ -14,7 +15,7 @@ struct Word {
   const char* type;
 };
 
-// The widest that all copies consist of.
+// The widest word that divides all copies' addresses, pitches and sizes.
 Word word_of(std::span<const BlockCopy> copies) {
   static constexpr Word words[] = {
       {16, "uint4"}, {8, "uint2"}, {4, "unsigned"}, {2, "unsigned short"}, {1, "unsigned char"}};
@@ -28,37 +29,37 @@ Word word_of(std::span<const BlockCopy> copies) {
   });
 }
 
-// At most kMostRuns copies as a kernel's parameters, and the blocks that make them.
-struct Launch {
-  Launch(std::span<const BlockCopy> copies, int word, bool is_last)
+// The parameters and the grid of one launch, which makes at most kMostCopies copies.
+struct CopyLaunch {
+  CopyLaunch(std::span<const BlockCopy> copies, int word, bool is_last)
       : blocks{1, unsigned(std::max<size_t>(1, copies.size()))}, is_last(is_last) {
     int64_t most = 1;
     for (size_t i = 0; i < copies.size(); ++i) {
       const BlockCopy& c = copies[i];
       const int64_t words = c.bytes / word;
-      all.runs[i] = {static_cast<const unsigned char*>(c.from.data),
-                     static_cast<unsigned char*>(c.to.data),
-                     c.from.pitch,
-                     c.to.pitch,
-                     words,
-                     c.count};
+      all.copies[i] = {static_cast<const unsigned char*>(c.from.data),
+                       static_cast<unsigned char*>(c.to.data),
+                       c.from.pitch,
+                       c.to.pitch,
+                       words,
+                       c.count};
       most = std::max(most, words * c.count);
     }
     blocks.x = std::min<int64_t>(ceil_div(most, kCopyThreads * kWordsAtOnce), kMostCopyBlocks);
   }
 
-  AllRuns all{};
+  WordCopies all{};
   Blocks blocks;
   bool is_last;
 };
 
-// At least one launch, also of no copies.
+// At least one launch, also where there are no copies.
 template <typename F>
 void for_each_launch(std::span<const BlockCopy> copies, int word, const F& launch) {
   do {
-    const auto some = copies.first(std::min<size_t>(copies.size(), kMostRuns));
+    const auto some = copies.first(std::min<size_t>(copies.size(), kMostCopies));
     copies = copies.subspan(some.size());
-    launch(Launch(some, word, copies.empty()));
+    launch(CopyLaunch(some, word, copies.empty()));
   } while (!copies.empty());
 }
 
@@ -75,7 +76,7 @@ CopyKernel copy_kernel(std::span<const BlockCopy> copies) {
 
 void copy_by_kernel(const CopyKernel& by, std::span<const BlockCopy> copies, void* stream) {
   const OnDevice current(copies[0].to.device);
-  for_each_launch(copies, by.word, [&](const Launch& launch) {
+  for_each_launch(copies, by.word, [&](const CopyLaunch& launch) {
     launch_kernel(*by.kernel, launch.blocks, {kCopyThreads}, 0, stream, launch.all);
   });
 }
@@ -85,7 +86,7 @@ void deliver(int device, std::span<const BlockCopy> copies, const Handshake& han
   const Word word = word_of(copies);
   const LoadedKernel& kernel =
       load(kernel_of("runtime/kernel_deliver.cuh", "cuda::deliver_runs", {word.type}), arch_of(device));
-  for_each_launch(copies, word.bytes, [&](const Launch& launch) {
+  for_each_launch(copies, word.bytes, [&](const CopyLaunch& launch) {
     Handshake here = handshake;
     if (!launch.is_last) here.ranks = 0;  // no flag is set before the last
     launch_kernel(kernel, launch.blocks, {kCopyThreads}, 0, stream, launch.all, here);

@@ -1,26 +1,27 @@
-// Blocks of memory into a device's own by a kernel of that device, which unlike the copy engine waits for nobody.
+// Copies blocks of memory into a device's own memory by a kernel of that device. Unlike the copy engine, the kernel
+// waits only for its stream.
 #pragma once
 
 #include <span>
 
 #include "runtime/context.h"
-#include "runtime/handshake.h"
+#include "runtime/params.h"
 #include "runtime/store.h"
 
 namespace torch_conv::cuda {
 
 struct CopyKernel {
-  const LoadedKernel* kernel = nullptr;  // null: there is none for this GPU
-  int word = 1;                          // bytes that it moves at once
+  const LoadedKernel* kernel = nullptr;  // null: this GPU has no copy kernel
+  int word = 1;                          // bytes of one load and store
 };
 
-// For copies to one device, by the widest word that all consist of: where blocks begin modulo 16 bytes decides.
+// The kernel for copies to one device. Addresses and pitches modulo 16 bytes decide its word.
 CopyKernel copy_kernel(std::span<const BlockCopy> copies);
 // The device must be able to read all sources.
 void copy_by_kernel(const CopyKernel& by, std::span<const BlockCopy> copies, void* stream);
 
-// From `device` into other ranks' symmetric memory, all as of that device, and a handshake: the next work of `stream`
-// finds the rows that the ranks have written to this one.
+// Copies from `device` into other ranks' symmetric memory (addresses of `device`), then a handshake. The next work on
+// `stream` finds the rows that the ranks have written into this rank's memory.
 void deliver(int device, std::span<const BlockCopy> copies, const Handshake& handshake, void* stream);
 
 }  // namespace torch_conv::cuda

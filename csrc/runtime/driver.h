@@ -1,5 +1,5 @@
-// The part of the CUDA driver that this library uses, found at run time: it builds without CUDA headers and loads where
-// there is no driver. Names and numbers are the driver's ABI (cuda.h of CUDA 12 and 13).
+// The part of the CUDA driver that this library uses, found at run time. The library builds without CUDA headers and
+// loads without a driver. Names and numbers are the driver's ABI (cuda.h of CUDA 12 and 13).
 #pragma once
 
 #include <cstddef>
@@ -86,10 +86,10 @@ struct Driver {
 
 // Null where there is no driver of CUDA 12 or newer.
 const Driver* find_driver();
-// Throws where there is none.
+// Throws where there is no driver.
 const Driver& driver();
 
-// A failed call is an error there, never a silent wrong result.
+// Throws one sentence with the driver's error text.
 [[noreturn]] void fail(Result status, const char* what);
 inline void check(Result status, const char* what) {
   if (status != kSuccess) fail(status, what);

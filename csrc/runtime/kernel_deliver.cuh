@@ -1,11 +1,12 @@
-// Rows into other ranks' symmetric memory, and a handshake: the kernel ends when every rank has written its rows.
+// Writes rows into other ranks' symmetric memory, then a handshake: the kernel ends when every rank has written its
+// rows.
 //
-//   every block        copies its words | counts itself
-//   the last of them   sets this rank's flag in all ranks' memory | waits for all ranks' flags in its own
+//     every block      copies its words | adds 1 to the counter of blocks
+//     the last block   sets this rank's flag in all ranks' memory | waits for all ranks' flags in its own memory
 #pragma once
 
-#include "runtime/handshake.h"
 #include "runtime/kernel_copy.cuh"
+#include "runtime/params.h"
 #include "runtime/signal.cuh"
 
 namespace torch_conv::cuda {
@@ -13,14 +14,14 @@ namespace torch_conv::cuda {
 static_assert(kMostRanks <= kCopyThreads);
 
 template <typename Word>
-__global__ void deliver_runs(const __grid_constant__ AllRuns all, const __grid_constant__ Handshake handshake) {
-  copy_words<Word>(all.runs[blockIdx.y]);
+__global__ void deliver_runs(const __grid_constant__ WordCopies all, const __grid_constant__ Handshake handshake) {
+  copy_words<Word>(all.copies[blockIdx.y]);
   __shared__ bool is_last;
   __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence_system();  // the block's words come before its count, for other GPUs too
     is_last = atomicAdd(handshake.copied, 1u) == gridDim.x * gridDim.y - 1;
-    if (is_last) __threadfence_system();  // what other blocks did comes before the word that this one publishes
+    if (is_last) __threadfence_system();  // other blocks' words come before the flag that this block publishes
   }
   __syncthreads();
   if (!is_last) return;

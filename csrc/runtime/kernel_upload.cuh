@@ -1,7 +1,7 @@
-// Host bytes, which came with the launch, into device memory.
+// Host bytes in the launch's parameters into device memory.
 #pragma once
 
-#include "runtime/upload.h"
+#include "runtime/params.h"
 
 namespace torch_conv::cuda {
 

@@ -1,10 +1,16 @@
-// A planned kernel with its parameters onto a stream.
+// Launches a planned kernel with its parameters on a stream.
 #pragma once
 
-#include "kernels/families.h"
 #include "runtime/store.h"
 
 namespace torch_conv {
+
+// Where a plan for CUDA runs: on the current device.
+struct Site {
+  void* stream;
+  void* scratch;                       // plan.scratch_bytes of memory
+  const LoadedKernel* const* kernels;  // plan.kernels, loaded
+};
 
 struct Blocks {
   int64_t x;

@@ -1,4 +1,4 @@
-// Flags between GPUs. A GPU that reads a flag's value also sees all writes that came before the flag.
+// Flags between GPUs. A GPU that reads a flag's value also sees all writes before the flag.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The text of all files that kernels are made of, as it was when this module was built: it travels in the module, so
-// that a compiler finds it wherever the module lies. setup.py writes the table.
+// The text of all source files of kernels, as a table in this module. The compiler reads the table at run time.
+// setup.py writes it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ extern const int kSourceFileCount;
 // A file and all that it includes, itself first. Throws std::logic_error for one that is not in the table.
 std::vector<const SourceFile*> sources_of(const char* file);
 
-// Tells texts apart (FNV-1a).
+// FNV-1a.
 constexpr uint64_t kHashStart = 14695981039346656037ull;
 inline uint64_t hash_of(std::string_view text, uint64_t hash = kHashStart) {
   for (const unsigned char c : text) hash = (hash ^ c) * 1099511628211ull;

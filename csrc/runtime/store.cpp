@@ -13,19 +13,19 @@
 #include "core/fork_mutex.h"
 #include "runtime/context.h"
 #include "runtime/driver.h"
-#include "runtime/entry.h"
+#include "runtime/kernel_file.h"
 
 namespace torch_conv {
 
 void LoadedKernel::allow_shared(int bytes) const {
-  // 48 KiB in all need no asking; a kernel's own barriers count too.
-  constexpr int kFree = 47 * 1024;
-  if (bytes <= kFree) return;
+  // Kernels may use 48 KiB without an attribute; their static barriers count, too.
+  constexpr int kAllowed = 47 * 1024;
+  if (bytes <= kAllowed) return;
   bytes = std::max(bytes, 48 * 1024 + 1);
   const int device = cuda::current_device();
   std::atomic<int>& allowed = allowed_[device % kDevices];
   if (device < kDevices && allowed.load(std::memory_order_acquire) >= bytes) return;
-  const std::lock_guard lock(allowing_);  // the limit only grows, whoever asks
+  const std::lock_guard lock(allowing_);  // threads never lower the limit
   if (device < kDevices && allowed.load(std::memory_order_acquire) >= bytes) return;
   cuda::check(cuda::driver().set_kernel_attribute(cuda::kMaxDynamicSharedSize, bytes,
                                                   static_cast<cuda::KernelFunction>(function_), device),
@@ -49,27 +49,28 @@ namespace cuda {
 
 namespace {
 
-// A kernel of one architecture in this process. Threads that ask for the same one wait for the first.
-struct Slot {
+// A kernel of one architecture in this process. Threads that load the same kernel wait for the first of them.
+struct CachedKernel {
   std::mutex mutex;
   std::unique_ptr<LoadedKernel> loaded;
   Origin origin{};
 };
 
-ForkMutex slots_mutex;  // a slot's own is a plain one: fork() would wait for a compiler, and children cannot use CUDA
-std::map<std::pair<int, std::string>, Slot>& slots() {
-  static auto* all = new std::map<std::pair<int, std::string>, Slot>;  // kernels outlive everything
+// CachedKernel has a std::mutex: fork() would wait for a compiler, and a forked child cannot use CUDA.
+ForkMutex cache_mutex;
+std::map<std::pair<int, std::string>, CachedKernel>& kernel_cache() {
+  static auto* all = new std::map<std::pair<int, std::string>, CachedKernel>;  // never destroyed
   return *all;
 }
 
 int capability_of(const Arch& arch) { return 10 * arch.major + arch.minor; }
 
-// Code of the same major capability and a lower minor one runs too.
+// Code for the same major and a lower minor capability runs, too.
 std::optional<Binary> find_ahead(const Kernel& kernel, int capability) {
   for (int lower = capability; lower >= capability / 10 * 10; --lower) {
     const std::string description = describe(kernel, lower, "");
     const std::string folder = ahead_folder() + "/sm_" + std::to_string(lower);
-    if (auto found = read_entry(entry_path(folder, description), description)) return found;
+    if (auto found = read_kernel(kernel_path(folder, description), description)) return found;
   }
   return std::nullopt;
 }
@@ -83,12 +84,12 @@ KernelFunction load_binary(const Kernel& kernel, const Binary& binary) {
   return function;
 }
 
-void fill(Slot& slot, const Kernel& kernel, int capability) {
+void fill(CachedKernel& cached, const Kernel& kernel, int capability) {
   const auto keep = [&](const Binary& binary, Origin origin) {
-    slot.loaded = std::make_unique<LoadedKernel>(kernel.name, load_binary(kernel, binary));
-    slot.origin = origin;
+    cached.loaded = std::make_unique<LoadedKernel>(kernel.name, load_binary(kernel, binary));
+    cached.origin = origin;
   };
-  // What another compiler made may be too new for this driver: then there is the next source.
+  // Code of another compiler may be too new for this driver. False: the next origin is tried.
   const auto try_to_keep = [&](const std::optional<Binary>& binary, Origin origin) {
     if (!binary) return false;
     try {
@@ -101,45 +102,45 @@ void fill(Slot& slot, const Kernel& kernel, int capability) {
   };
   if (try_to_keep(find_ahead(kernel, capability), Origin::ahead)) return;
   const std::string description = describe(kernel, capability, compiler_version()), folder = cache_folder();
-  const std::string path = folder.empty() ? "" : entry_path(folder, description);
-  if (!path.empty() && try_to_keep(read_entry(path, description, true), Origin::cache)) return;
+  const std::string path = folder.empty() ? "" : kernel_path(folder, description);
+  if (!path.empty() && try_to_keep(read_kernel(path, description, true), Origin::cache)) return;
   const Binary binary = compile(kernel, capability);
-  if (!path.empty()) write_entry(path, description, binary);  // a full or read-only disk only costs time
+  if (!path.empty()) write_kernel(path, description, binary);  // may fail: then the next process compiles again
   keep(binary, Origin::compiled);
 }
 
-Slot& slot_of(const Kernel& kernel, int capability) {
-  const std::lock_guard lock(slots_mutex);
-  return slots()[{capability, kernel.name}];
+CachedKernel& cache_entry(const Kernel& kernel, int capability) {
+  const std::lock_guard lock(cache_mutex);
+  return kernel_cache()[{capability, kernel.name}];
 }
 
 }  // namespace
 
 const LoadedKernel& load(const Kernel& kernel, const Arch& arch) {
-  Slot& slot = slot_of(kernel, capability_of(arch));
-  const std::lock_guard lock(slot.mutex);
-  if (!slot.loaded) fill(slot, kernel, capability_of(arch));
-  return *slot.loaded;
+  CachedKernel& cached = cache_entry(kernel, capability_of(arch));
+  const std::lock_guard lock(cached.mutex);
+  if (!cached.loaded) fill(cached, kernel, capability_of(arch));
+  return *cached.loaded;
 }
 
 bool offers(const Kernel& kernel, const Arch& arch) {
   {
-    Slot& slot = slot_of(kernel, capability_of(arch));
-    if (const std::unique_lock free(slot.mutex, std::try_to_lock); free && slot.loaded) return true;
+    CachedKernel& cached = cache_entry(kernel, capability_of(arch));
+    if (const std::unique_lock free(cached.mutex, std::try_to_lock); free && cached.loaded) return true;
   }
-  // The compiler comes last: to look for it loads it, which takes a millisecond or more of the first call.
+  // compiler_version() loads the compiler, which takes a millisecond or more of the first call: it comes last.
   return find_ahead(kernel, capability_of(arch)).has_value() || !compiler_version().empty();
 }
 
 std::vector<std::string> build_ahead(const std::string& folder, int capability, const std::vector<Kernel>& kernels) {
-  const std::string place = folder + "/sm_" + std::to_string(capability);
-  std::filesystem::create_directories(place);
+  const std::string of_arch = folder + "/sm_" + std::to_string(capability);
+  std::filesystem::create_directories(of_arch);
   std::vector<std::string> files;
   for (const Kernel& kernel : kernels) {
-    const std::string description = describe(kernel, capability, ""), path = entry_path(place, description);
+    const std::string description = describe(kernel, capability, ""), path = kernel_path(of_arch, description);
     files.push_back(path);
-    if (read_entry(path, description)) continue;
-    if (!write_entry(path, description, compile(kernel, capability)))
+    if (read_kernel(path, description)) continue;
+    if (!write_kernel(path, description, compile(kernel, capability)))
       throw std::runtime_error("torch_conv: " + path + " cannot be written");
   }
   return files;
@@ -158,10 +159,10 @@ std::vector<std::string> store_report() {
     lines.push_back("built ahead: " + std::to_string(std::distance(begin(files), end(files))) + " kernels for " +
                     entry.path().filename().string());
   }
-  const std::lock_guard lock(slots_mutex);
-  for (auto& [key, slot] : slots())  // those that are being loaded are left out
-    if (const std::unique_lock free(slot.mutex, std::try_to_lock); free && slot.loaded)
-      lines.push_back("loaded: " + key.second + ", " + kOrigins[int(slot.origin)]);
+  const std::lock_guard lock(cache_mutex);
+  for (auto& [key, cached] : kernel_cache())  // without kernels that another thread is loading
+    if (const std::unique_lock free(cached.mutex, std::try_to_lock); free && cached.loaded)
+      lines.push_back("loaded: " + key.second + ", " + kOrigins[int(cached.origin)]);
   return lines;
 }
 

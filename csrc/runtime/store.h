@@ -1,5 +1,5 @@
-// The kernel store: a kernel's name to the loaded kernel. In memory, else built ahead, else in the cache on disk, else
-// compiled by NVRTC from the sources in this module.
+// The kernel store maps a kernel's name to the loaded kernel. It looks in memory, then among the kernels that were
+// built ahead, then in the cache on disk. Else NVRTC compiles the kernel from the sources in this module.
 #pragma once
 
 #include <atomic>
@@ -11,16 +11,16 @@
 
 namespace torch_conv {
 
-// Of one architecture; all devices that have it share it.
+// A kernel of one architecture. All devices of that architecture share it.
 class LoadedKernel {
  public:
   LoadedKernel(std::string name, void* function) : name_(std::move(name)), function_(function) {}
-  // On the current device. Throws one sentence with the kernel's name.
+  // Launches on the current device. An error is one sentence with the kernel's name.
   void launch(int64_t grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
               int shared_bytes, void* stream, void** parameters) const;
 
  private:
-  // Dynamic shared memory above 48 KiB must be allowed, once per device.
+  // Allows dynamic shared memory above 48 KiB, once per device.
   void allow_shared(int bytes) const;
 
   static constexpr int kDevices = 64;
@@ -32,19 +32,19 @@ class LoadedKernel {
 
 namespace cuda {
 
-// Where a kernel came from.
+// The origin of a kernel's code.
 enum class Origin { ahead, cache, compiled };
 
-// Throws one sentence with the kernel's name; the next call tries again.
+// Loads a kernel. An error is one sentence with the kernel's name; the next call tries again.
 const LoadedKernel& load(const Kernel& kernel, const Arch& arch);
 
-// Can it be had? True wherever there is a compiler.
+// Can load() find or compile the kernel? True wherever there is a compiler.
 bool offers(const Kernel& kernel, const Arch& arch);
 
-// Compiles kernels into `folder`/sm_XY, those that are not there yet. Returns the files of all of them.
+// Compiles the kernels that `folder`/sm_XY does not hold yet. Returns the files of all kernels.
 std::vector<std::string> build_ahead(const std::string& folder, int capability, const std::vector<Kernel>& kernels);
 
-// A line for `torch-conv info` each: where kernels come from, and those that this process has loaded.
+// Lines for `torch-conv info`: compiler, cache, kernels built ahead, and each kernel that this process has loaded.
 std::vector<std::string> store_report();
 
 }  // namespace cuda

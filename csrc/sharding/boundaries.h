@@ -1,4 +1,4 @@
-// A problem on a shard with neighbours, cut into what needs no other shard and what does.
+// A problem on a shard, cut into the interior, which reads no other shard, and the boundary strips, which do.
 #pragma once
 
 #include <algorithm>
@@ -8,18 +8,20 @@
 
 namespace torch_conv {
 
-// What an axis is called in images and in the placement of windows.
-struct Along {
+// The members of one axis in Image and in Placement.
+struct AxisMembers {
   int64_t Image::*size, Image::*step;
   int64_t Placement::*pad, Placement::*stride, Placement::*dilation;
 };
-constexpr Along kRows{&Image::h, &Image::stride_h, &Placement::pad_y, &Placement::stride_y, &Placement::dilation_y};
-constexpr Along kPlanes{&Image::d, &Image::stride_d, &Placement::pad_z, &Placement::stride_z, &Placement::dilation_z};
+constexpr AxisMembers kRows{&Image::h, &Image::stride_h, &Placement::pad_y, &Placement::stride_y,
+                            &Placement::dilation_y};
+constexpr AxisMembers kPlanes{&Image::d, &Image::stride_d, &Placement::pad_z, &Placement::stride_z,
+                              &Placement::dilation_z};
 
-// The same problem for the outputs [begin, end) along an axis, which read rows of `in` from `first` on: those before it
-// belong to nobody, so only outputs whose windows do not reach them are asked for.
+// The same problem for the outputs [begin, end) along an axis. Its input begins at row `first`: no window of these
+// outputs covers an earlier row.
 template <typename Problem>
-Problem rows_of_problem(const Problem& p, const Along& axis, int64_t begin, int64_t end, int64_t first) {
+Problem rows_of_problem(const Problem& p, const AxisMembers& axis, int64_t begin, int64_t end, int64_t first) {
   const auto below = [&](const Image& x, int64_t rows) {
     return static_cast<char*>(x.data) + rows * x.*axis.step * size_of(x.dtype);
   };
@@ -35,18 +37,18 @@ template <typename Problem>
 struct Boundaries {
   Problem interior, above, below;  // some may be without outputs
 
-  // `volumes`: the shards are cut along d, else along h. A boundary strip has at least so many outputs, where the shard
-  // has that many for each.
+  // `volumes`: the image is cut along d, else along h. A boundary strip has at least `least` outputs, if the shard has
+  // enough of them.
   static Boundaries of(const Problem& p, bool volumes, int64_t least) {
-    const Along& axis = volumes ? kPlanes : kRows;
+    const AxisMembers& axis = volumes ? kPlanes : kRows;
     const int64_t pad = p.place.*axis.pad, stride = p.place.*axis.stride, in = p.in.*axis.size, out = p.out.*axis.size;
     const int64_t length = ((volumes ? p.kd : p.kh) - 1) * p.place.*axis.dilation + 1;
-    // Outputs before `top` may read the shard above; those from `bottom` on the one below.
+    // Outputs before `top` may read the shard above; outputs from `bottom` on may read the shard below.
     const int64_t top = p.peers.above.data ? std::min(out, std::max(least, ceil_div(pad, stride))) : 0;
     const int64_t fitting = in + pad - length, last = std::max<int64_t>(0, out - least);
     const int64_t bottom = !p.peers.below.data ? out : fitting < 0 ? 0 : std::min(last, fitting / stride + 1);
     const int64_t middle = std::max(top, bottom);  // a shard thinner than its window has no interior
-    // Each from the first row that its windows read, so that tiles find it inside the image.
+    // The input of each problem begins at the first row of its windows, so that no tile lies outside the image.
     const auto first = [&](int64_t begin) { return std::max<int64_t>(0, begin * stride - pad); };
     Boundaries s{rows_of_problem(p, axis, top, middle, first(top)), rows_of_problem(p, axis, 0, top, 0),
                  rows_of_problem(p, axis, middle, out, first(middle))};

@@ -1,10 +1,11 @@
-// Rows to other ranks of the host, for torch_conv/distributed/_symmetric_memory.py.
+// Delivers rows to other ranks of the host, for torch_conv/distributed/_symmetric_memory.py.
 #include <span>
 
 #include "graph/graph_cache.h"
 #include "graph/launch_graph.h"
 #include "runtime/copy.h"
 #include "sharding/split_copies.h"
+#include "sharding/split_streams.h"
 #include "tensors/boxed.h"
 #include "tensors/checks.h"
 #include "tensors/lazy_bits.h"
@@ -13,19 +14,19 @@ namespace torch_conv {
 
 namespace {
 
-// The addresses of a call, in memory of the host that Python has filled once: a torch list takes 1 us for every few
-// numbers.
+// The addresses of a call, in a CPU tensor that Python fills once. (Reading a list from torch takes 1 us for every few
+// numbers.)
 //
 //   ranks, own flags, delivered | by rank: this rank's flag in that rank's memory | by run: first row, rows, address
 //
-// `own flags` are those that the ranks set in this rank's memory, and one word more for the kernel
-// (runtime/handshake.h). `delivered` is the last call whose rows were written to these addresses.
+// `own flags`: the address of the flags that the ranks set in this rank's memory, and one more word for the kernel
+// (runtime/params.h). `delivered`: the last call whose rows were written to these addresses.
 struct Addresses {
   explicit Addresses(const Tensor& addresses) {
     check(addresses.is_cpu() && addresses.scalar_type() == ScalarType::Long && addresses.numel() > 3, "_deliver",
           "addresses must be int64 on the CPU");
     words = {static_cast<int64_t*>(addresses.data_ptr()), size_t(addresses.numel())};
-    const uint64_t ranks = words[0];  // a negative number is more than any
+    const uint64_t ranks = words[0];  // unsigned, so that the check refuses negative numbers
     check(ranks <= cuda::kMostRanks && 3 + ranks <= words.size() && (words.size() - 3 - ranks) % 3 == 0, "_deliver",
           "addresses must name at most ", cuda::kMostRanks, " ranks, and an address for every run");
     flags = words.subspan(3, ranks);
@@ -44,12 +45,12 @@ void deliver(const Tensor& local, int64_t dim, const Tensor& addresses, int64_t 
   const Addresses to(addresses);
   const int device = local.get_device_index();
   std::vector<cuda::BlockCopy> copies;
-  std::vector<Tensor> dense;  // until the kernel is queued
+  std::vector<Tensor> dense;  // lives until the kernel is queued
   for (size_t i = 0; i < to.runs.size(); i += 3) {
     const int64_t first = to.runs[i], rows = to.runs[i + 1];
     void* const target = pointer<void>(to.runs[i + 2]);
     auto blocks = dense_blocks_of(target, local, first, rows, dim);
-    if (!blocks) {  // another memory format's
+    if (!blocks) {  // the rows have another memory format
       dense.push_back(torch::stable::contiguous(narrow(local, dim, first, rows)));
       blocks = dense_blocks_of(target, dense.back(), 0, rows, dim);
     }
@@ -66,7 +67,7 @@ void deliver(const Tensor& local, int64_t dim, const Tensor& addresses, int64_t 
   to.words[2] = call;
 }
 
-// As the dispatcher calls it.
+// With the argument types of the dispatcher.
 void run_deliver(Tensor local, int64_t dim, Tensor addresses, int64_t call, int64_t timeout_ms) {
   deliver(local, dim, addresses, call, timeout_ms);
 }

@@ -1,4 +1,4 @@
-// Shards with neighbours, by kernel families that read those where they lie.
+// Launches for shards, by kernel families that read the neighbour shards in place.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace torch_conv {
 
-// `axes`: of an image cut along h two, of a volume cut along d three.
+// The spatial axes: 2 of an image that is cut along h, 3 of a volume that is cut along d.
 inline int axes_of(const Part& part) { return kAxes - part.axis; }
 
 inline Peers peers(const Shard& shard, Dtype dtype, int axes) {
@@ -22,7 +22,7 @@ inline Peers peers(const Shard& shard, Dtype dtype, int axes) {
   return {image(shard.above), image(shard.below)};
 }
 
-// Does a problem hold no memory of a device but its images?
+// Can a problem run on any device, since it holds no memory of a device besides its images?
 inline bool on_any_device(const Direct& p) { return p.taps.on_host && !p.bias; }
 inline bool on_any_device(const Separable& p) {
   return p.taps_x.on_host && p.taps_y.on_host && (p.kd == 1 || p.taps_z.on_host);
@@ -31,16 +31,14 @@ inline bool on_any_device(const Box&) { return true; }
 
 inline bool on_any_device(const Fused& p) {
   const auto on_host = [&](const Stage& s) {
-    const auto stands = [&](const Taps* taps) {
-      return std::all_of(taps, taps + s.windows, std::mem_fn(&Taps::on_host));
-    };
-    return stands(s.taps_x) && stands(s.taps_y);
+    const auto all = [&](const Taps* taps) { return std::all_of(taps, taps + s.windows, std::mem_fn(&Taps::on_host)); };
+    return all(s.taps_x) && all(s.taps_y);
   };
   return std::all_of(p.stages, p.stages + p.count, on_host);
 }
 
-// One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
-// often, and bulk copies take no stride of 0.
+// One channel that is expanded to many, each with its own window, becomes one input channel with many outputs. Kernels
+// then read it less often. Bulk copies take no stride of 0.
 inline Direct with_channels_read_once(Direct p) {
   const auto expanded = [](const Image& x) { return x.stride_c == 0; };
   if (p.in.c > 1 && expanded(p.in) && p.peers.all(expanded) && p.groups == p.in.c && p.out.c == p.in.c)
@@ -52,146 +50,140 @@ const Problem& with_channels_read_once(const Problem& p) {
   return p;
 }
 
-// The images of a problem become a further shard's. False: they lie as no kernel has them.
+// Sets the images of a problem to another shard's. False: their memory layout serves no kernel.
 template <typename Problem>
-bool set_images(Problem& p, const Shard& shard, const std::optional<Image>& out, int axes) {
-  const auto in = merge_leading(*shard.own, p.in.dtype, axes);
+bool set_images(Problem& p, const Shard& shard, int axes) {
+  Tensor result = shard.result;
+  if constexpr (std::is_same_v<Problem, Box>) p.first_row = shard.first;
+  if constexpr (std::is_same_v<Problem, Fused>) {
+    if (result.dim() > shard.own->dim()) {  // several outputs, in a dimension before the spatial axes
+      const int64_t dim = result.dim() - axes - 1;
+      p.stride_output = result.stride(dim), result = torch::stable::select(result, dim, 0);
+    }
+  }
+  const auto in = merge_leading(*shard.own, p.in.dtype, axes), out = merge_leading(result, p.out.dtype, axes);
   if (!in || !out) return false;
   p.in = *in, p.out = *out, p.peers = peers(shard, p.in.dtype, axes);
   return true;
 }
-template <typename Problem>
-bool set_images(Problem& p, const Shard& shard, int axes) {
-  return set_images(p, shard, merge_leading(shard.result, p.out.dtype, axes), axes);
-}
-inline bool set_images(Box& p, const Shard& shard, int axes) {
-  p.first_row = shard.first;
-  return set_images(p, shard, merge_leading(shard.result, p.out.dtype, axes), axes);
-}
-// Several outputs stand in a dimension of their own before the spatial axes.
-inline bool set_images(Fused& p, const Shard& shard, int axes) {
-  const int64_t dim = shard.result.dim() - axes - 1;
-  const bool several = shard.result.dim() > shard.own->dim();
-  if (several) p.stride_output = shard.result.stride(dim);
-  const Tensor first = several ? torch::stable::select(shard.result, dim, 0) : shard.result;
-  return set_images(p, shard, merge_leading(first, p.out.dtype, axes), axes);
-}
 
-// Can a problem be cut at its boundaries? A chain cannot: a Fused has no pad that says where a piece's windows begin.
+// Can interior and boundary strips be problems of their own? Not of a chain: a Fused has no pad for the first window.
 template <typename Problem>
 constexpr bool kHasBoundaries = true;
 template <>
 inline constexpr bool kHasBoundaries<Fused> = false;
 
-// What a shard with neighbours is filtered by: the interior, and `aside` the boundary strips, which read other shards;
-// or one for all.
+// One launch for a shard: for the whole shard, for its interior, or for a boundary strip, which reads other shards.
 template <typename Problem>
-struct Piece {
+struct ShardLaunch {
   Decision<Problem> decision;
-  bool aside;
+  bool on_side;  // on the side stream: a boundary strip
   Kernels kernels{};
 };
 
-// The pieces' plans, in the way that is fastest; none where the family cannot.
+// The fastest launches for a shard; none where the family does not serve it.
 template <typename Problem>
-std::vector<Piece<Problem>> pieces_of(const Call& call, const Target& target, const Shard& shard, const Problem& p,
-                                      const EntryPoints<Problem>& entry_points, const char* pinned) {
-  std::vector<Piece<Problem>> pieces;
-  const auto add = [&](const Problem& part, bool aside) {
-    pieces.push_back({decide(target, part, entry_points, pinned), aside});
-    return pieces.back().decision.serves() && pieces.back().decision.plan->scratch_bytes == 0;
+std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& target, const Shard& shard,
+                                               const Problem& p, const EntryPoints<Problem>& entry_points,
+                                               const char* pinned) {
+  std::vector<ShardLaunch<Problem>> launches;
+  const auto add = [&](const Problem& part, bool on_side) {
+    launches.push_back({decide(target, part, entry_points, pinned), on_side});
+    return launches.back().decision.serves() && launches.back().decision.plan->scratch_bytes == 0;
   };
   const bool volumes = axes_of(*call.part) == 3;
   const Problem whole = volumes ? with_channels_read_once(p) : p;
   bool worth = true;
   int64_t least = 0;
-  if (volumes) {  // the plan for the whole shard says how deep its boundary strips are to be
+  if (volumes) {  // the plan for the whole shard says how deep its boundary strips should be
     if (!add(whole, false)) return {};
-    least = pieces[0].decision.plan->boundary_d;
+    least = launches[0].decision.plan->boundary_d;
     worth = least > 0 && (is_far(*shard.own, shard.above) || is_far(*shard.own, shard.below));
   }
   if constexpr (kHasBoundaries<Problem>) {
-    if (call.streams->apart(worth)) {
-      std::vector<Piece<Problem>> together = std::move(pieces);
-      pieces.clear();
+    if (call.streams->two_launches(worth)) {
+      std::vector<ShardLaunch<Problem>> one_launch = std::move(launches);
+      launches.clear();
       const Boundaries<Problem> boundaries = Boundaries<Problem>::of(whole, volumes, least);
       const auto empty = [](const Problem& part) { return part.out.h == 0 || part.out.d == 0; };
       if ((empty(boundaries.interior) || add(boundaries.interior, false)) &&
           (empty(boundaries.above) || add(boundaries.above, true)) &&
           (empty(boundaries.below) || add(boundaries.below, true)))
-        return pieces;
-      return together;  // of images none: strips, whose interior waits for nobody
+        return launches;
+      return one_launch;  // none for images: their boundary strips read copies, and the interior waits for no device
     }
   }
   if (!volumes && !add(whole, false)) return {};
-  return pieces;
+  return launches;
 }
 
-// Boundaries of a volume read copies of the neighbours' planes, if that is worth it. Their plans are those for the
-// originals, so copies, which are dense, must lie as those do; one channel that a kernel takes for many is one in all
-// shards. `near` owns the copies.
+// Lets boundary strips of a volume read copies of the neighbours' planes, where that is faster. The plans are those for
+// the originals. Copies are dense, so the originals must be dense, too, with the same number of channels. `near` owns
+// the copies.
 template <typename Problem>
-void bring_planes(Call& call, const Shard& shard, const Problem& p, void* reads, bool fresh,
-                  std::optional<NearPlanes>& near, std::vector<Piece<Problem>>& pieces) {
+void copy_near_planes(Call& call, const Shard& shard, const Problem& p, void* side_stream, bool fresh,
+                      std::optional<NearPlanes>& near, std::vector<ShardLaunch<Problem>>& launches) {
   const bool dense = p.in.stride_w == 1 && p.in.stride_h == p.in.w && p.in.h > 1;
-  if (!dense || pieces[0].decision.problem.in.c != p.in.c) return;
+  if (!dense || launches[0].decision.problem.in.c != p.in.c) return;
   near.emplace(shard);
   if (!near->any()) return;
   if (!call.runs()) call.explain("its boundaries read copies of other GPUs' planes instead, which are made aside");
-  near->bring(call, reads, fresh);
+  near->copy(call, side_stream, fresh);
   const Peers copies = peers(near->shard(), p.in.dtype, 3);
-  for (Piece<Problem>& piece : pieces) {
-    Peers& read = piece.decision.problem.peers;
+  for (ShardLaunch<Problem>& launch : launches) {
+    Peers& read = launch.decision.problem.peers;
     if (read.above.data) read.above = copies.above;
     if (read.below.data) read.below = copies.below;
   }
 }
 
-// Records the same in the graph of the call on all shards. `fresh` as in SplitStreams::begin.
+// Records the launches in the graph of the call on all shards. `fresh` as in SplitStreams::begin.
 template <typename Problem>
-void record(LaunchGraph& graph, const Shard& shard, const std::vector<Piece<Problem>>& pieces, bool apart, bool fresh) {
+void record(LaunchGraph& graph, const Shard& shard, const std::vector<ShardLaunch<Problem>>& launches, bool on_side,
+            bool fresh) {
   const int own = graph.index_of(*shard.own);
   const std::vector<int> owners = graph.indices_of({shard.above, shard.below});
   graph.guard([own, owners](const std::vector<Tensor>& given) {
     const auto reads = [&](int i) { return can_read(given[own], given[i]); };
     return std::all_of(owners.begin(), owners.end(), reads);
   });
-  std::vector<std::pair<Launch<Problem>, bool>> launches;
-  for (const Piece<Problem>& piece : pieces) launches.push_back({{graph, piece.decision, piece.kernels}, piece.aside});
-  graph.record([own, owners, launches, apart, fresh, device = shard.own->get_device_index()](Replay& r) {
+  std::vector<std::pair<Launch<Problem>, bool>> nodes;
+  for (const ShardLaunch<Problem>& l : launches) nodes.push_back({{graph, l.decision, l.kernels}, l.on_side});
+  graph.record([own, owners, nodes, on_side, fresh, device = shard.own->get_device_index()](Replay& r) {
     const cuda::OnDevice current(device);
-    void* const reads = r.begin(own, owners, apart, fresh);
-    void* const stream = apart ? cuda::current_stream(device) : reads;
-    for (const auto& [launch, aside] : launches) launch.on_cuda(r, aside ? reads : stream, nullptr);
-    r.streams->end(r.tensor(own), apart);
+    void* const reader = SplitStreams::begin(r, own, owners, on_side, fresh);
+    void* const stream = on_side ? cuda::current_stream(device) : reader;
+    for (const auto& [node, is_strip] : nodes) node.on_cuda(r, is_strip ? reader : stream, nullptr);
+    r.streams->end(r.tensor(own), on_side);
   });
 }
 
 template <typename Problem>
 bool run_shard(Call& call, const Target& target, const Shard& shard, const Problem& p,
                const EntryPoints<Problem>& entry_points, const char* pinned) {
-  std::vector<Piece<Problem>> pieces = pieces_of(call, target, shard, p, entry_points, pinned);
-  if (pieces.empty()) return false;
-  for (Piece<Problem>& piece : pieces) piece.kernels = load(call, target, *piece.decision.plan);
+  std::vector<ShardLaunch<Problem>> launches = launches_for(call, target, shard, p, entry_points, pinned);
+  if (launches.empty()) return false;
+  for (ShardLaunch<Problem>& launch : launches) launch.kernels = load(call, target, *launch.decision.plan);
   SplitStreams& streams = *call.streams;
-  const bool apart = pieces.back().aside;
-  const bool fresh = !on_any_device(p);  // taps in device memory may just have been put there
-  void* const reads = streams.begin(*shard.own, {shard.above, shard.below}, apart, fresh);
+  const bool on_side = launches.back().on_side;
+  const bool fresh = !on_any_device(p);  // the current stream may just have queued the copy of taps
+  void* const reader = streams.begin(*shard.own, {shard.above, shard.below}, on_side, fresh);
   std::optional<NearPlanes> near;
   if constexpr (kHasBoundaries<Problem>)
-    if (apart && axes_of(*call.part) == 3) bring_planes(call, shard, p, reads, fresh, near, pieces);
-  for (const Piece<Problem>& piece : pieces) {
-    const Decision<Problem>& d = piece.decision;
+    if (on_side && axes_of(*call.part) == 3) copy_near_planes(call, shard, p, reader, fresh, near, launches);
+  for (const ShardLaunch<Problem>& launch : launches) {
+    const Decision<Problem>& d = launch.decision;
+    void* const stream = launch.on_side ? reader : target.stream();
     if (!only_explain(call, target, *d.plan))
-      entry_points.run_cuda(d.problem, *d.plan, {piece.aside ? reads : target.stream(), nullptr, piece.kernels.data()});
+      entry_points.run_cuda(d.problem, *d.plan, {stream, nullptr, launch.kernels.data()});
   }
-  streams.end(*shard.own, apart);
-  if (call.graph) record(*call.graph, shard, pieces, apart, fresh);
+  streams.end(*shard.own, on_side);
+  if (call.graph) record(*call.graph, shard, launches, on_side, fresh);
   return true;
 }
 
-// The shard at hand, and the further ones if its problem is theirs but for the images: that saves them the call. If the
-// kernel family cannot, nothing runs, and the shards are not `done`.
+// Runs the shard at hand, and the further shards if their problems differ by the images alone; then they need no calls
+// of their own. Where the kernel family does not serve a shard, nothing runs, and the shard is not `done`.
 template <typename Problem>
 void run_shards(Call& call, const Target& target, const Problem& p, const EntryPoints<Problem>& entry_points,
                 const char* pinned) {

@@ -9,17 +9,18 @@ namespace torch_conv {
 
 namespace {
 
-// So many planes are read where they lie, which takes no memory. 1024^3 on four NVIDIA H100, us read there | copied:
-// one plane on either side (3x3x3) 802 | 806, two (separable 5) 900 | 906, three 953 | 959, four 1009 | 976, five 1167
-// | 1111.
-constexpr int64_t kMostReadThere = 3;
+// Up to this number of planes are read in place, which takes no memory. 1024^3 on four NVIDIA H100, us in place |
+// copied:
+//     planes on either side   1 (3x3x3) 802 | 806   2 (separable 5) 900 | 906   3 953 | 959   4 1009 | 976   5 1167 |
+//     1111
+constexpr int64_t kMostReadInPlace = 3;
 
 }  // namespace
 
 NearPlanes::NearPlanes(const Shard& shard) : far_(shard), near_(shard), dim_(shard.own->dim() - kAxes) {
-  if (is_far(*shard.own, shard.above) && shard.before > kMostReadThere)
+  if (is_far(*shard.own, shard.above) && shard.before > kMostReadInPlace)
     above_ = {shard.above->size(dim_) - shard.before, shard.before};
-  if (is_far(*shard.own, shard.below) && shard.behind > kMostReadThere) below_ = {0, shard.behind};
+  if (is_far(*shard.own, shard.below) && shard.behind > kMostReadInPlace) below_ = {0, shard.behind};
 }
 
 void NearPlanes::allocate_copy(const Call& call, const Tensor*& peers, Planes& planes, RowCopies& copies) const {
@@ -27,22 +28,20 @@ void NearPlanes::allocate_copy(const Call& call, const Tensor*& peers, Planes& p
   Sizes sizes = sizes_of(*peers);
   sizes[dim_] = planes.count;
   planes.copy = allocate(call, *far_.own, sizes, peers->scalar_type());
-  copies.add(planes.copy, 0, *peers, planes.first, planes.count, dim_);
+  copies.add({planes.copy, *peers, 0, planes.first, planes.count, dim_});
   peers = &planes.copy;
 }
 
-void NearPlanes::bring(const Call& call, void* reads, bool fresh) {
-  // Memory of the current stream may still be read by what that has queued since the one aside waited for it.
-  const CurrentStream side(*far_.own, reads);
-  if (call.graph)
-    call.graph->record([own = call.graph->index_of(*far_.own),
-                        owners = call.graph->indices_of({far_.above, far_.below}),
-                        fresh](Replay& r) { r.side.emplace(r.tensor(own), r.begin(own, owners, true, fresh)); });
+void NearPlanes::copy(const Call& call, void* side_stream, bool fresh) {
+  // The copies are memory of the side stream: the current stream may still read memory that it has freed.
+  const CurrentStream side(*far_.own, side_stream);
+  if (LaunchGraph* graph = call.graph)
+    record_side_stream(*graph, graph->index_of(*far_.own), graph->indices_of({far_.above, far_.below}), fresh);
   RowCopies copies;
   try {
     allocate_copy(call, near_.above, above_, copies);
     allocate_copy(call, near_.below, below_, copies);
-  } catch (const OutOfMemory&) {  // they are read where they lie
+  } catch (const OutOfMemory&) {  // kernels read the planes in place
     near_.above = far_.above, near_.below = far_.below;
     if (call.graph) call.graph->invalidate();
     return;

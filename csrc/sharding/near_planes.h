@@ -1,35 +1,35 @@
-// Planes of a volume's shards on other GPUs, copied to the shard whose windows cover them.
+// Planes of neighbour shards on other GPUs, copied to the GPU of the shard whose windows cover them.
 //
-//   reads, a stream aside    copy planes | boundary strips, which read the copies
-//   current stream           interior ........................ | goes on
+//   side stream       copy planes | boundary strips, which read the copies
+//   current stream    interior ........................ | waits for the side stream
 //
-// Boundaries that read many planes where they lie wait for NVLink, and keep others from computing meanwhile; the few
-// blocks of a copy do not.
+// Blocks that read many planes of another GPU in place wait for NVLink and occupy multiprocessors meanwhile. A copy
+// occupies few of them.
 #pragma once
 
+#include "sharding/part.h"
 #include "sharding/split_copies.h"
 
 namespace torch_conv {
 
-// For kernels on the device of `own`, is it another one's memory? Explanations for GPUs that are not there take every
-// shard to lie on one of its own.
+// Is `other` memory of another device than `own`'s? In an explanation for GPUs that are not there, each shard has its
+// own GPU.
 inline bool is_far(const Tensor& own, const Tensor* other) {
   return other && (!own.is_cuda() || !same_device(own, *other));
 }
 
 class NearPlanes {
  public:
-  // All planes stay where they are until they are brought.
   explicit NearPlanes(const Shard& shard);
   NearPlanes(const NearPlanes&) = delete;
   NearPlanes& operator=(const NearPlanes&) = delete;
 
-  // Is it worth it for any?
+  // Is a copy worth its time on either side?
   bool any() const { return above_.count + below_.count > 0; }
-  // Allocates the copies and queues them on the stream of the boundary strips, which has waited for those shards;
-  // where there is no memory for them, nothing. `fresh` as in SplitStreams::begin. They live as long as this object.
-  void bring(const Call& call, void* reads, bool fresh);
-  // The shard with the copies beside it, where there are any.
+  // Allocates the copies and queues them on `side_stream`, which has waited for the neighbour shards. Without memory
+  // for the copies it does nothing. `fresh` as in SplitStreams::begin. The copies live as long as this object.
+  void copy(const Call& call, void* side_stream, bool fresh);
+  // The shard, with the copies as its neighbours.
   const Shard& shard() const { return near_; }
 
  private:

@@ -1,4 +1,4 @@
-// The arguments of calls on shards: cut as the image is, and where kernels on its device read them.
+// The arguments of calls on shards: windows are cut with the image, copied to its device, or read in place.
 #include "graph/allocate.h"
 #include "graph/launch_graph.h"
 #include "sharding/split.h"
@@ -9,11 +9,14 @@ namespace torch_conv {
 
 namespace {
 
-// Bytes of a window that kernels read in another GPU's memory, every block anew. Two NVIDIA H100 with NVLink, us a call
-// on their shards, the window copied | read there: 3x3 float32 of 4096² 49.0 | 32.8, of 8192² 103.5 | 103.5 and in a
-// CUDA graph 99.7 | 97.3; 3x3x3 of 512³ 233 | 230; 15x15 of 8192² (900 bytes) 302 | 309; one of 3x3 for each of 64
-// channels of 2048x1024 (2304 bytes) 193 | 199, of 7x7 211 | 215. A copy costs the host 11 us for each further GPU.
-// What lies between 36 and 900 bytes was not measured, nor were more GPUs, nor such without NVLink.
+// Bytes of a window that kernels read in another GPU's memory; every block reads it. Two NVIDIA H100 with NVLink, us a
+// call on their shards, the window copied | read in place:
+//     3x3 float32 of 4096²     49.0 | 32.8     15x15 of 8192² (900 bytes)                  302 | 309
+//     3x3 of 8192²            103.5 | 103.5    3x3 for each of 64 channels of 2048x1024    193 | 199   (2304 bytes)
+//     the same, CUDA graph     99.7 | 97.3     7x7 for each of them                        211 | 215
+//     3x3x3 of 512³             233 | 230
+// A copy costs the host 11 us for each further GPU. Not measured: between 36 and 900 bytes, more GPUs, GPUs without
+// NVLink.
 constexpr int64_t kMostReadFromPeer = 512;
 
 bool on_another_gpu(const Tensor& input, const Tensor& window) {
@@ -24,12 +27,13 @@ bool on_another_gpu(const Tensor& input, const Tensor& window) {
 
 Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window) {
   if (!on_another_gpu(input, window)) return window;
-  if (!call.runs()) return pretend(input, sizes_of(window), contiguous_strides(sizes_of(window)), window.scalar_type());
+  if (!call.runs())
+    return placeholder(input, sizes_of(window), contiguous_strides(sizes_of(window)), window.scalar_type());
   const Device device = device_of(input);
   const Tensor there = copy_to(window, device, call.streams);
   if (call.graph)
     call.graph->record_tensor(there, [device, source = call.graph->index_of(window)](Replay& r) {
-      return copy_to(r.tensor(source), device, r.streams ? &*r.streams : nullptr);
+      return copy_to(r.tensor(source), device, r.streams.get());
     });
   return there;
 }

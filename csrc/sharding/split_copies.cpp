@@ -10,10 +10,11 @@ namespace torch_conv {
 
 namespace {
 
-// The memory of some rows of a tensor: blocks of one run each, if the dimensions below and above `dim` are dense.
+// The rows of a tensor in memory: `count` blocks of dense rows. The dimensions inside and outside of `dim` must be
+// dense.
 struct RowMemory {
   int64_t row, pitch, count;  // elements of a row, between blocks; blocks
-  std::vector<size_t> order;  // of the other dimensions in memory, innermost first
+  std::vector<size_t> order;  // the other dimensions, innermost first
 };
 
 std::optional<RowMemory> memory_of_rows(const Sizes& size, const Sizes& stride, int64_t dim) {
@@ -30,7 +31,7 @@ std::optional<RowMemory> memory_of_rows(const Sizes& size, const Sizes& stride, 
     else if (step != rows.pitch * rows.count) return std::nullopt;
     rows.count *= size[rows.order[i]];
   }
-  if (rows.count > 1 && rows.pitch < size[dim] * rows.row) return std::nullopt;  // an expanded tensor's
+  if (rows.count > 1 && rows.pitch < size[dim] * rows.row) return std::nullopt;  // an expanded tensor
   return rows;
 }
 
@@ -38,7 +39,7 @@ std::optional<RowMemory> memory_of_rows(const Tensor& t, int64_t dim) {
   return memory_of_rows(sizes_of(t), strides_of(t), dim);
 }
 
-// Rows of a tensor: whose, where they begin, and how all its rows lie.
+// Rows of a tensor, from `first` on.
 struct RowsAt {
   int device;
   void* data;
@@ -62,12 +63,6 @@ RowsAt rows_of(const Tensor& t, int64_t first, int64_t dim) {
 
 }  // namespace
 
-std::optional<cuda::BlockCopy> blocks_of(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count,
-                                         int64_t dim) {
-  if (!to.is_cuda()) return std::nullopt;
-  return blocks_between(rows_of(to, at, dim), rows_of(from, first, dim), count, to.element_size());
-}
-
 std::optional<cuda::BlockCopy> dense_blocks_of(void* to, const Tensor& from, int64_t first, int64_t count,
                                                int64_t dim) {
   Sizes sizes = sizes_of(from);
@@ -80,50 +75,54 @@ namespace {
 
 void* stream_of(const cuda::BlockCopy& copy) { return cuda::current_stream(copy.to.device); }
 
-void copy_one(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count, int64_t dim) {
-  if (const auto blocks = blocks_of(to, at, from, first, count, dim))
-    return cuda::copy_by_engine(*blocks, stream_of(*blocks));
-  Tensor part = narrow(to, dim, at, count);
-  torch::stable::copy_(part, narrow(from, dim, first, count));
+std::optional<cuda::BlockCopy> blocks_of(const RowCopy& c) {
+  if (!c.to.is_cuda()) return std::nullopt;
+  return blocks_between(rows_of(c.to, c.at, c.dim), rows_of(c.from, c.first, c.dim), c.count, c.to.element_size());
+}
+
+void copy_rows(const RowCopy& c) {
+  if (const auto blocks = blocks_of(c)) return cuda::copy_by_engine(*blocks, stream_of(*blocks));
+  Tensor part = narrow(c.to, c.dim, c.at, c.count);
+  torch::stable::copy_(part, narrow(c.from, c.dim, c.first, c.count));
+}
+
+// Copies and records one RowCopy.
+void run_copy(const Call& call, const RowCopy& c) {
+  if (!call.runs()) return;
+  copy_rows(c);
+  if (!call.graph) return;
+  call.graph->record([at = c.at, first = c.first, count = c.count, dim = c.dim, to = call.graph->index_of(c.to),
+                      from = call.graph->index_of(c.from), to_shape = sizes_of(c.to),
+                      from_shape = sizes_of(c.from)](Replay& r) {
+    copy_rows({r.tensor(to, to_shape), r.tensor(from, from_shape), at, first, count, dim});
+  });
 }
 
 }  // namespace
 
-void RowCopies::add(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim) {
-  if (rows > 0 && to.numel() > 0) rows_.push_back({to, from, at, first, rows, dim});
-}
-
-void RowCopies::copy_one_by_one(const Call& call, const Rows& rows) const {
-  const auto [to, from, at, first, count, dim] = rows;
-  if (!call.runs()) return;
-  copy_one(to, at, from, first, count, dim);
-  if (!call.graph) return;
-  call.graph->record([=, at = at, first = first, count = count, dim = dim, target = call.graph->index_of(to),
-                      source = call.graph->index_of(from), to_shape = sizes_of(to),
-                      from_shape = sizes_of(from)](Replay& r) {
-    copy_one(r.tensor(target, to_shape), at, r.tensor(source, from_shape), first, count, dim);
-  });
+void RowCopies::add(const RowCopy& copy) {
+  if (copy.count > 0 && copy.to.numel() > 0) copies_.push_back(copy);
 }
 
 void RowCopies::run(const Call& call) const {
   if (!call.loads()) return;
   std::vector<cuda::BlockCopy> read;
-  std::vector<const Rows*> by_kernel;
-  for (const Rows& rows : rows_) {
-    const auto blocks = blocks_of(rows.to, rows.at, rows.from, rows.first, rows.count, rows.dim);
-    if (blocks && can_read(rows.to, rows.from)) read.push_back(*blocks), by_kernel.push_back(&rows);
-    else copy_one_by_one(call, rows);
+  std::vector<const RowCopy*> by_kernel;
+  for (const RowCopy& copy : copies_) {
+    const auto blocks = blocks_of(copy);
+    if (blocks && can_read(copy.to, copy.from)) read.push_back(*blocks), by_kernel.push_back(&copy);
+    else run_copy(call, copy);
   }
   if (read.empty()) return;
   const cuda::CopyKernel kernel = cuda::copy_kernel(read);
   if (!kernel.kernel) {
-    for (const Rows* rows : by_kernel) copy_one_by_one(call, *rows);
+    for (const RowCopy* copy : by_kernel) run_copy(call, *copy);
     return;
   }
   if (!call.runs()) return;
   cuda::copy_by_kernel(kernel, read, stream_of(read[0]));
   if (!call.graph) return;
-  std::vector<int> owners;  // tensors of other devices, which may come from an allocator that opens none
+  std::vector<int> owners;  // tensors of other devices; not every allocator opens its memory to peers
   std::vector<std::pair<Slot, Slot>> slots;
   for (size_t i = 0; i < read.size(); ++i) {
     slots.push_back({call.graph->find(read[i].to.data), call.graph->find(read[i].from.data)});

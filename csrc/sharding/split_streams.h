@@ -1,88 +1,93 @@
-// The CUDA streams of one call on shards: who waits for whom, so that large shards wait for no other before their
-// interior.
+// The CUDA streams of one call on shards, and the events by which they wait for one another. A large shard's interior
+// waits for no other device.
 //
-//   device 0   current stream   ... made | interior ................. | done
-//              side stream             \ | boundary strip (reads device 1) | -----^ |
-//   device 1   current stream   ... made | interior ................. | done, and what comes next may overwrite
-//              side stream               | boundary strip (reads device 0) |        the shard: device 0 has read it
+//   device 0   current stream   ... ready | interior ................. | done
+//              side stream              \ | boundary strip (reads device 1) | -----^ |
+//   device 1   current stream   ... ready | interior ................. | done: later work may overwrite the shard,
+//              side stream                | boundary strip (reads device 0) |      which device 0 has read
 //
-// Two streams a device cost the host more than they save where shards are small: then a kernel that can makes interior
-// and boundary strips in one launch, in the current stream, which waits for the others before. So it is with volumes
-// of any size unless memory binds (core/streaming_plan.h), whose few planes at a shard boundary would read three times
-// as many, with chains, which cannot be cut at shard boundaries, and where the call has one stream for all.
+// Two streams a device cost the host more time than they save where shards are small. There one launch on the current
+// stream computes interior and boundary strips, if a kernel can, and waits for the other devices first. Three kinds of
+// calls do the same at any size:
+//   - calls on volumes unless memory binds (core/streaming_plan.h): boundary strips of few planes would read three
+//   times
+//     as many planes;
+//   - chains, whose interior is no problem of its own;
+//   - calls that have one stream for all.
 //
-// On the CPU everything goes one after the other.
+// On the CPU there are no streams: everything runs in order.
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
+#include "graph/launch_graph.h"
 #include "tensors/call.h"
 
 namespace torch_conv {
 
 class SplitStreams {
  public:
-  // Marks what the devices' current streams have queued: what the shards are made of.
-  // `several`: more than one result is made. Only then, or where the shards lie on several devices, it is worth it to
-  // have streams beside the current ones.
+  // Records an event on each device's current stream: the shards are ready. `several`: the call makes more than one
+  // result. Side streams are worth it only then, or where the shards lie on several devices.
   SplitStreams(const Call& call, const std::vector<Tensor>& shards, bool several);
-  // Is the call captured? Its streams are others then.
+  // Does a CUDA graph capture the call? Other sizes are worth side streams then.
   static bool in_graph(const std::vector<Tensor>& shards) {
     return shards[0].is_cuda() && cuda::capturing(shards[0].get_device_index());
   }
-  ~SplitStreams();  // after an exception: the streams meet again, whatever was queued
+  ~SplitStreams();  // after an exception: joins the streams, whatever was queued
   SplitStreams(const SplitStreams&) = delete;
   SplitStreams& operator=(const SplitStreams&) = delete;
 
-  // The stream for work on the device of `own` that reads `others` (or null): the current one, or one aside. It waits
-  // until they are made. `fresh`: the one aside waits for all that the current one has queued so far, too.
-  void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool aside, bool fresh = false);
-  // The device's current stream goes on after that work.
-  void end(const Tensor& own, bool aside);
-  // Are interior and boundary strips of a shard made apart, in two streams? `worth`: of large shards they had better
-  // be.
-  bool apart(bool worth) const { return !together_ && (worth || apart_); }
-  // What was allocated aside is still read by the current stream: the one aside goes on after that.
-  void keep(const Tensor& own);
-  // The reader's current stream waits until a window on another device is made, which goes on when that has been read.
-  // False: one of the two is no device of the call's shards.
+  // The stream for work on the device of `own` that reads `others` (or null): the current one, or the side stream. The
+  // stream waits until the others are ready. `fresh`: the side stream also waits for all work that the current stream
+  // has queued so far.
+  void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool on_side, bool fresh = false);
+  // The same in a replay, which knows tensors by their numbers.
+  static void* begin(Replay& r, int own, const std::vector<int>& others, bool on_side, bool fresh);
+  // The device's current stream waits for that work.
+  void end(const Tensor& own, bool on_side);
+  // Do a shard's interior and its boundary strips take two launches on two streams? `worth`: they should, if the shard
+  // is large.
+  bool two_launches(bool worth) const { return !always_one_ && (worth || always_two_); }
+  // The side stream waits for the current stream, which still reads memory that was allocated for the side stream.
+  void delay_side(const Tensor& own);
+  // The reader's current stream waits until a window on another device is ready; finish() lets that device go on.
+  // False: one of the two devices holds no shard of the call.
   bool read_from_peer(const Tensor& window, int reader);
-  // A window of another device on this one: a copy for each device, made on its current stream and kept until the end.
-  // No device waits for another's copy before it has all of its work.
-  Tensor bring(const Tensor& window, Device device);
-  // The current streams of the others go on after their shards and windows have been read.
+  // A copy of a window for a device, made once on its current stream and kept until finish().
+  Tensor copy_window(const Tensor& window, Device device);
+  // Each device's current stream waits for all reads of its shards and windows by other devices.
   void finish();
 
  private:
   struct Reader {
     void* stream = nullptr;
     void* done = nullptr;       // event: the last work that reads other devices' memory
-    std::vector<int> owners{};  // whose memory that is
+    std::vector<int> owners{};  // the devices of that memory
   };
-  struct OfDevice {
+  struct DeviceStreams {
     int index;
-    void* made = nullptr;  // event: the shards are
+    void* ready = nullptr;  // event: the shards are
     Reader current{}, side{};
   };
-  struct Copy {
-    Tensor window, source, copy;  // as it was given, and dense
-    int here, there;              // devices: the window's, the copy's
-    void *origin, *stream;        // their streams
-    void* made;                   // event: the copy is
+  struct WindowCopy {
+    Tensor window, source, copy;   // `source`: the window, dense
+    int source_device, device;     // of the window, of the copy
+    void *source_stream, *stream;  // the current streams of these
+    void* ready;                   // event: the copy is
   };
-  size_t place_of(int index) const;  // in devices_; its end: none of the call's
-  static void wait_for(const OfDevice& owner, OfDevice& d, Reader& reader);
-  OfDevice& device_of(const Tensor& t) { return devices_[place_of(t.get_device_index())]; }
-  static void join(OfDevice& d);  // the current stream goes on after the one aside
-  static Reader& side_of(OfDevice& d, bool fresh);
+  size_t position_of(int index) const;  // in devices_; its end where the device holds no shard
+  static void wait_for(const DeviceStreams& owner, DeviceStreams& d, Reader& reader);
+  DeviceStreams& device_of(const Tensor& t) { return devices_[position_of(t.get_device_index())]; }
+  static void join(DeviceStreams& d);  // the current stream waits for the side stream
+  static Reader& side_of(DeviceStreams& d, bool fresh);
 
-  std::vector<OfDevice> devices_;  // none where one stream does all
-  std::vector<Copy> copies_;
-  bool together_ = false, apart_ = false;
+  std::vector<DeviceStreams> devices_;  // none where one stream does all
+  std::vector<WindowCopy> copies_;
+  bool always_one_ = false, always_two_ = false;  // launches of interior and boundary strips
 };
 
-// While it lives, torch's current stream of a device is another one, so that memory is allocated for that stream.
+// While it lives, another stream is torch's current stream of a device, so that torch allocates memory for that stream.
 class CurrentStream {
  public:
   CurrentStream(const Tensor& on, void* stream);  // null, or a tensor on the CPU: nothing changes
@@ -94,8 +99,13 @@ class CurrentStream {
   void* entered_ = nullptr;
 };
 
-// A dense copy of a tensor on another CUDA device, made on that one's current stream. Where `streams` are those of a
-// call on shards, they make it.
+// Records SplitStreams::begin. The nodes behind it run on the side stream of `own`, until one resets Replay::side.
+void record_side_stream(LaunchGraph& graph, int own, const std::vector<int>& others, bool fresh);
+// Records new streams for a replay on these shards, and their finish().
+void record_streams(const Call& call, const std::vector<Tensor>& shards, bool several);
+void record_finish(const Call& call);
+
+// A dense copy of a tensor on another CUDA device, made on that device's current stream, by `streams` if not null.
 Tensor copy_to(const Tensor& from, Device device, SplitStreams* streams);
 
 // May kernels on the device of `reader` read the memory of `other`?

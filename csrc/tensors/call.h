@@ -35,33 +35,8 @@ struct Footprint {
 
 class SplitStreams;
 class LaunchGraph;
-
-// A shard, its result, and the shards before and after it: what kernels may read where it lies.
-struct Shard {
-  const Tensor* own;
-  Tensor result;
-  const Tensor *above = nullptr, *below = nullptr;
-  int64_t before = 0, behind = 0;  // how many of their rows windows cover
-  bool done = false;               // computed, with its boundaries
-  int64_t first = 0;               // output 0, among the outputs of the whole image
-};
-
-// A part of an image along one of its spatial axes.
-struct Part {
-  int axis;
-  int64_t pad, out;  // of the tensor at hand: output 0 starts `pad` before it
-  int64_t first;     // output 0, among the outputs of the whole image
-  int64_t whole;     // rows of the whole image
-  Tensor result;     // receives `out` outputs
-  // Offered: a kernel family that can reads the neighbour shards itself, and may go on with further shards
-  // whose windows lie alike. It says so by `done`; where it does not, nothing has run.
-  std::vector<Shard*> shards{};  // the first is the one at hand
-};
-
-// A part along batch or channels.
-struct Slice {
-  int64_t dim_from_end, begin, size;  // dim_from_end counts from the last axis, which is 1
-};
+struct Part;   // sharding/part.h
+struct Slice;  // sharding/part.h
 
 // A variable that steers tests and benchmarks; "" if it is not set.
 const char* environment(const char* name);
@@ -90,6 +65,7 @@ struct Call {
   bool steered = environment_steers();
   LaunchGraph* graph = nullptr;     // where a first call records its launches (graph/launch_graph.h)
   SplitStreams* streams = nullptr;  // of the call on all shards, where the tensor at hand is one of them
+  bool recorded_by_caller = false;  // as a node in the graph of the call on all shards
   Footprint footprint{};
 
   bool runs() const { return purpose == Purpose::run; }
@@ -97,13 +73,6 @@ struct Call {
   bool loads() const { return runs() || prepares(); }
   bool only_footprint() const { return purpose == Purpose::footprint; }
   void explain(const std::string& line) { *lines += std::string(op) + ": " + line + "\n"; }
-  // The same for a part.
-  Call of(Part* one) const {
-    return {.op = op, .purpose = purpose, .part = one, .of_shards = true, .whole = whole, .lines = lines};
-  }
-  Call of(const Slice* one) const {
-    return {.op = op, .purpose = purpose, .slice = one, .of_shards = true, .whole = whole, .lines = lines};
-  }
 };
 
 // Is a call on CUDA? Explanations of calls on the CPU are, where the environment describes a GPU

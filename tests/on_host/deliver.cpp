@@ -42,10 +42,10 @@ bool check(const Case& k) {
   std::vector<unsigned> shard(kPlanes * kHeight * kWidth);
   for (unsigned& word : shard) word = random();
   std::vector<std::vector<unsigned>> there;  // of each run
-  AllRuns all{};
+  WordCopies all{};
   for (size_t i = 0; i < k.rows.size(); ++i) there.emplace_back(kPlanes * k.rows[i] * kWidth + 1, 77u);
   for (size_t i = 0; i < k.rows.size(); ++i)
-    all.runs[i] = {reinterpret_cast<const unsigned char*>(shard.data() + i * kWidth),
+    all.copies[i] = {reinterpret_cast<const unsigned char*>(shard.data() + i * kWidth),
                    reinterpret_cast<unsigned char*>(there[i].data()),
                    4 * kHeight * kWidth,
                    4 * k.rows[i] * kWidth,

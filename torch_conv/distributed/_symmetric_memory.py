@@ -26,7 +26,7 @@ from torch_conv.distributed._errors import alive, call_distributed
 from torch_conv.distributed._progress import Progress, Topic, gathered, progress_of
 
 _SLOT_BYTES = 4 << 20  # of a rank; larger messages are bound by the link, whoever carries them
-_MOST_RANKS = 32  # of a group (csrc/runtime/handshake.h)
+_MOST_RANKS = 32  # of a group (csrc/runtime/params.h)
 _ALIGNMENT = 256  # of a run: what kernels know of tensors from torch's allocator, and more than any of them asks
 _DELIVERED = 2  # index in the addresses: the last call whose rows were written there
 

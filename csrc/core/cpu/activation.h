@@ -1,6 +1,6 @@
 // Activations of registers of sums. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
-// A number has the same bits in every lane and in every row, because no other formula takes what is left of a row.
+// The last elements of a row take the same formula, so that a number has the same bits at every position.
 
 // e^x, within 2 units in the last place: 2^n times the series of e^r to the seventh power, |r| <= ln(2) / 2.
 TC_HD Vec<float> exponential(Vec<float> x) {
@@ -13,14 +13,14 @@ TC_HD Vec<float> exponential(Vec<float> x) {
   r = fma(n, splat(2.12194440e-4f), r);
   Vec<float> sum = splat(1.f / 5040);
   for (float term : {1.f / 720, 1.f / 120, 1.f / 24, 1.f / 6, 0.5f, 1.f, 1.f}) sum = fma(sum, r, splat(term));
-  // 2^n in two factors: n goes beyond what one exponent holds.
+  // 2^n in two factors, because n exceeds the range of one exponent.
   const Words power = __builtin_convertvector(n, Words), first = power >> 1, second = power - first;
   return sum * (Vec<float>)((first + 127) << 23) * (Vec<float>)((second + 127) << 23);
 }
 
-// x Phi(x), where 2 Phi(x) = 1 + erf(x / sqrt(2)) is within 2^-22 of the exact number. Both signs take
-// tail = 2 Phi(-|x|) = 2^(|x| Q(|x|)), which is 0 beyond 5.7, where it is below 2^-26. Q on (0, 5.7] and the polynomial
-// of 2^r, |r| <= 1/2, are least-maximum fits.
+// x Phi(x), where 2 Phi(x) = 1 + erf(x / sqrt(2)) is within 2^-22 of the exact number. Both signs use
+// tail = 2 Phi(-|x|) = 2^(|x| Q(|x|)). The tail is below 2^-26 beyond 5.7, and 0 here. Q on (0, 5.7] and the polynomial
+// of 2^r, |r| <= 1/2, are minimax fits.
 TC_HD Vec<float> gelu(Vec<float> x) {
   typedef int32_t Words __attribute__((vector_size(TC_VEC_BYTES)));
   const Vec<float> size = x < 0.f ? -x : x, round = splat(12582912.f);  // 1.5 * 2^23
@@ -37,7 +37,7 @@ TC_HD Vec<float> gelu(Vec<float> x) {
   return 0.5f * x * (x < 0.f ? tail : 2.f - tail);
 }
 
-// core/activation.h, in the same order of operations; float's exp and gelu are those above.
+// activated() of core/activation.h, in the same order of operations, with the exp and gelu above for float.
 template <Activation kind, typename A>
 TC_HD Vec<A> activated_lanes(Vec<A> v) {
   const Vec<A> zero = {}, six = splat(A(6));
@@ -59,7 +59,7 @@ TC_HD Vec<A> activated_lanes(Vec<A> v) {
   }
 }
 
-// In place.
+// Activates a row in place.
 template <typename A>
 void activate_row(Activation kind, A* row, int64_t n) {
   if (kind == Activation::none) return;

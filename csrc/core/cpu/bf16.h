@@ -12,11 +12,7 @@
 #define TC_X86_BF16 1
 #define TC_VEC_BYTES 64
 namespace torch_conv::cpu_v4_bf16 {
-#include "core/cpu/vec.h"
-#include "core/cpu/rows.h"
-#include "core/cpu/correlate.h"
-#include "core/cpu/output.h"
-#include TC_CPU_BODY
+#include "core/cpu/isa_body.h"
 }  // namespace torch_conv::cpu_v4_bf16
 #undef TC_VEC_BYTES
 #undef TC_X86_BF16

@@ -1,11 +1,12 @@
 // The one inner loop of the direct and the separable kernels: a register tile of R output rows x V registers.
 // Text of each_isa.h: compiled once per instruction set.
 //
-//            rows[0]  . . . . . .      output row r is the chain over rows[r .. r + kh - 1]: a loaded register serves
-//   out[0]   rows[1]  . . . . . .      up to R rows, a tap V registers. Every chain starts at 0 and runs in the order
-//   out[1]   rows[2]  . . . . . .      (plane, i, j), so the tile's shape cannot be seen in the bits.
+//            rows[0]  . . . . . .      Output row r is the chain over rows[r .. r + kh - 1]. A loaded register serves
+//            up
+//   out[0]   rows[1]  . . . . . .      to R rows, a tap V registers. Every chain starts at 0 and runs in the order
+//   out[1]   rows[2]  . . . . . .      (plane, i, j), so the bits do not depend on the tile's shape.
 //
-// A plane is an input channel's, or one of the kd of a volume under the window: planes stand in the order (ci, l).
+// A plane belongs to an input channel ci and to one of the kd planes l under the window, in the order (ci, l).
 
 constexpr int kMaxTileRows = 4;
 // Registers per row: accumulators, one row's values and a tap must fit the 16 registers of SSE and AVX2, 32 of AVX-512.
@@ -15,8 +16,8 @@ constexpr int kMaxTileVectors = kTileVectors<1>;
 
 constexpr int64_t kOnePlane[] = {0};
 
-// A window and what comes after its sum. Taps either serve a whole row or differ from channel to channel of an
-// interleaved row: then each stands `pitch` elements wide, repeated with the period of the channels.
+// A window, the divisor of its sum and the bias. Taps serve a whole row, or differ by channel of an interleaved row.
+// Then each tap is repeated over `pitch` elements with the period of the channels.
 template <typename A>
 struct CpuWindow {
   const A* taps;      // tap (i, j) of plane p: taps[at[p] + (i * kw + j) * pitch]
@@ -24,8 +25,8 @@ struct CpuWindow {
   int64_t planes;
   int64_t kh, kw;
   int64_t period = 0, pitch = 1;  // period 0: one tap for the whole row
-  const A* divisor = nullptr;     // sums are divided by this ...
-  const A* bias = nullptr;        // ... and this is added: one for the row, or a period of them
+  const A* divisor = nullptr;     // sums are divided by it: one number for the row, or a period of numbers
+  const A* bias = nullptr;        // added after the division: as many numbers
 };
 
 template <bool PerChannel, typename A>
@@ -83,16 +84,17 @@ TC_HD void correlate_tile(const E* const* rows, const CpuWindow<A>& w, const int
       if (w.divisor) acc[r][v] = acc[r][v] / spread<PerChannel>(w.divisor, lane);
       if (w.bias) acc[r][v] = acc[r][v] + spread<PerChannel>(w.bias, lane);
     }
-    // The rows of bytes that are written next, a line a tile, or their stores wait for memory. With the fetches of
-    // kernels/separable2d/cpu/body.h, neither image in the caches, one thread, Zen 4, separable 2048^2: 3x3 1.74
-    // -> 1.56 ms, 5x5 2.14 -> 1.94, 7x7 2.61 -> 2.44; 2048 x 2048 x 3 the same.
+    // Prefetches the rows of bytes that are written next, so that their stores do not wait for memory. Separable
+    // filters of 2048^2 uint8, one thread, Zen 4, images outside of the caches, with the prefetches of
+    // kernels/separable2d/cpu/body.h: 3x3 1.74 -> 1.56 ms, 5x5 2.14 -> 1.94, 7x7 2.61 -> 2.44; 2048 x 2048 x 3 the
+    // same.
     if constexpr (R > 1 && sizeof(T) == 1) __builtin_prefetch(out[r] + x + R * (out[1] - out[0]), 1);
     store_sums<V, A>(out[r] + x, acc[r]);
   }
 }
 
-// Calls f at the places where tiles of `V` registers, then of half as many if V is large, then of one, cover `width`
-// elements; the last overlaps the one before it, or, in a row shorter than a register, runs over the row's end.
+// Covers `width` elements by tiles of V registers, then of V / 2 (if V is large), then of 1. Calls f at each tile's
+// first element. The last tile overlaps the one before; in a row shorter than a register it exceeds the row.
 template <typename A, int V, typename F>
 TC_HD void cover(int64_t width, F f) {
   int64_t x = 0;
@@ -104,8 +106,8 @@ TC_HD void cover(int64_t width, F f) {
   if (x < width) f.template operator()<1>(std::max<int64_t>(0, width - kLanes<A>));
 }
 
-// `height` (1 .. kMaxTileRows, at most kh) output rows of `width` elements, sums or integers; rows: (height - 1 + kh)
-// per plane.
+// `height` (1 .. kMaxTileRows, at most kh) output rows of `width` elements, sums or integers. `rows` has height - 1 +
+// kh rows per plane.
 template <typename A, typename E, typename T>
 void correlate(int height, const E* const* rows, const CpuWindow<A>& w, const int64_t* offset, T* const* out,
                int64_t width) {
@@ -125,8 +127,8 @@ void correlate(int height, const E* const* rows, const CpuWindow<A>& w, const in
   __builtin_unreachable();
 }
 
-// One output row of which some taps lie outside the image and are left out (Border::skip): rows are those under the
-// tap rows `inside`, `ones` marks the elements inside. Writes the sum, or with `weights` the sum of |taps| inside too.
+// One output row with Border::skip: taps outside the image are omitted. `rows` lie under the tap rows `inside`; `ones`
+// is not 0 for elements inside. Writes the sum, and with `weights` also the sum of the |taps| inside.
 template <bool PerChannel, typename A, typename E>
 void correlate_inside(const E* const* rows, const E* ones, Range inside, const CpuWindow<A>& w, const int64_t* offset,
                       A* out, A* weights, int64_t width) {

@@ -1,6 +1,6 @@
-// Compiles TC_CPU_BODY once per instruction-set level, each in a namespace of its own. Include this after every other
-// include: whatever a header defines between the pragmas would be compiled for AVX-512 and then serve everybody.
-// The level's macros are ours because g++ 12 does not update __FMA__ and its kin inside a target pragma.
+// Compiles TC_CPU_BODY once per instruction-set level, each in its own namespace. Include this file after all others:
+// g++ would compile functions of a header between the pragmas for AVX-512, and the linker could choose these for all.
+// The macros of a level are defined here because g++ 12 does not update __FMA__ and the like inside a target pragma.
 //
 // No #pragma once, no namespaces and no includes in the bodies: they are text in the middle of this file.
 #include <limits>
@@ -14,11 +14,7 @@
 #define TC_VEC_BYTES 16
 #define TC_X86_FMA 0
 namespace torch_conv::cpu_baseline {
-#include "core/cpu/vec.h"
-#include "core/cpu/rows.h"
-#include "core/cpu/correlate.h"
-#include "core/cpu/output.h"
-#include TC_CPU_BODY
+#include "core/cpu/isa_body.h"
 }  // namespace torch_conv::cpu_baseline
 #undef TC_VEC_BYTES
 #undef TC_X86_FMA
@@ -30,11 +26,7 @@ namespace torch_conv::cpu_baseline {
 #pragma GCC target("arch=x86-64-v3")
 #define TC_VEC_BYTES 32
 namespace torch_conv::cpu_v3 {
-#include "core/cpu/vec.h"
-#include "core/cpu/rows.h"
-#include "core/cpu/correlate.h"
-#include "core/cpu/output.h"
-#include TC_CPU_BODY
+#include "core/cpu/isa_body.h"
 }  // namespace torch_conv::cpu_v3
 #undef TC_VEC_BYTES
 #pragma GCC pop_options
@@ -43,11 +35,7 @@ namespace torch_conv::cpu_v3 {
 #pragma GCC target("arch=x86-64-v4,prefer-vector-width=512")
 #define TC_VEC_BYTES 64
 namespace torch_conv::cpu_v4 {
-#include "core/cpu/vec.h"
-#include "core/cpu/rows.h"
-#include "core/cpu/correlate.h"
-#include "core/cpu/output.h"
-#include TC_CPU_BODY
+#include "core/cpu/isa_body.h"
 }  // namespace torch_conv::cpu_v4
 #undef TC_VEC_BYTES
 #pragma GCC pop_options

@@ -1,5 +1,5 @@
-// Entry points of the CPU's kernels for images of any dtype whose sums are float64. Taps are float64, and the plan is
-// that of the same problem over a float64 image. Rows are converted as they are read, so the sums have the bits of that
+// Entry points of the CPU kernels for float64 sums of images of any dtype. Taps are float64, and the plan is that of
+// the same problem over a float64 image. Rows are converted as they are read, so the sums have the bits of a float64
 // image's sums.
 #pragma once
 

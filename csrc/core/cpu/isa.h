@@ -1,7 +1,7 @@
 // Instruction-set levels of the CPU kernels, chosen once at run time.
 #pragma once
 
-// Clang knows the pragma of each_isa.h under another name; it gets the baseline level only.
+// Clang has another name for the pragma of each_isa.h, and compiles the baseline level only.
 #if defined(__x86_64__) && !defined(__clang__)
 #define TC_X86_LEVELS 1
 #include <immintrin.h>
@@ -25,7 +25,7 @@ inline Isa best_isa() {
 #endif
 }
 
-// AVX512-BF16 besides v4: two products of bfloat16 and their sum in one instruction.
+// Does the processor have AVX512-BF16, two products of bfloat16 and their sum in one instruction, in addition to v4?
 inline bool has_bf16_pairs() {
 #if TC_X86_LEVELS
   static const bool has = best_isa() == Isa::v4 && __builtin_cpu_supports("avx512bf16");

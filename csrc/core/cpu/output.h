@@ -1,7 +1,7 @@
 // Windows laid out for the register tile. Text of each_isa.h: compiled once per instruction set.
 
-// Copies `rows` rows of one value per channel into rows of `period` values repeated over `pitch` elements, so that a
-// register's worth can be loaded from any phase.
+// Copies `rows` rows of one value per channel into rows of `pitch` elements, which repeat the `period` values. A
+// register can then be loaded from any phase.
 template <typename A>
 void repeat_channels(const A* src, int64_t rows, int64_t stride_c, int64_t period, int64_t pitch, A* dst) {
   for (int64_t row = 0; row < rows; ++row, dst += pitch)
@@ -22,14 +22,14 @@ A weight_of(const CpuWindow<A>& w) {
   return sum;
 }
 
-// Where output rows go: the image itself when its elements are A's or bytes and contiguous, else scratch rows that are
-// converted afterwards. (Bytes by way of scratch rows: 4000 x 6000 x 3 by 3x3 takes 36 ms instead of 27, one thread.)
+// The memory of output rows: the image itself if its elements are A's or bytes and contiguous, else scratch rows, which
+// are converted afterwards. (4000 x 6000 x 3 bytes by 3x3, one thread: 36 ms with scratch rows, 27 without.)
 template <typename A>
 class OutputRows {
  public:
   OutputRows(const Image& image, int64_t pixel) : image_(image), pixel_(pixel), write_(row_writer<A>(image.dtype)) {}
 
-  // From here on rows are the pixels `x` of plane z of a channel of sample n.
+  // Selects the pixels `x` of plane z of sample n.
   void open(int64_t n, int64_t z, Range x) {
     n_ = n, z_ = z, x_ = x.begin, length_ = x.size() * pixel_;
     const bool dense = image_.stride_w == pixel_ && length_ >= kLanes<A>;
@@ -39,7 +39,7 @@ class OutputRows {
 
   int64_t length() const { return length_; }
 
-  // Row r (0 .. kMaxTileRows) of a tile, to be filled and then given to `done`.
+  // Row r (0 .. kMaxTileRows) of a tile. The caller fills it and then calls done().
   A* row(int r, int64_t c, int64_t y) {
     return in_place_ ? reinterpret_cast<A*>(pixel_of(image_, n_, c, z_, y, x_))
                      : scratch_.data() + r * (length_ + kLanes<A>);
@@ -49,7 +49,7 @@ class OutputRows {
     if (!in_place_) write_(row, length_, pixel_of(image_, n_, c, z_, y, x_), pixel_ > 1 ? 1 : image_.stride_w);
   }
 
-  // Has f(pointers to rows) make the rows y .. y + rows - 1: sums, or bytes as store_rounded makes them of sums.
+  // f(pointers to rows) computes the rows y .. y + rows - 1: sums, or bytes as store_rounded rounds them.
   template <typename F>
   void fill(int rows, int64_t c, int64_t y, const F& f) {
     if constexpr (std::is_same_v<A, float>) {

@@ -1,7 +1,7 @@
-// Rows of an image as the loops want them: in the accumulation type, contiguous, extended by the border.
+// Rows of an image for the CPU loops: in the accumulation type, contiguous, extended by the border.
 // Text of each_isa.h: compiled once per instruction set.
 
-// n elements, `stride` apart, to the accumulation type.
+// Reads n elements, `stride` apart, in the accumulation type.
 template <typename A, typename T>
 void read_row(const void* src, int64_t stride, int64_t n, A* __restrict dst) {
   const T* __restrict from = static_cast<const T*>(src);
@@ -18,9 +18,9 @@ void read_row(const void* src, int64_t stride, int64_t n, A* __restrict dst) {
   for (; i < n; ++i) dst[i] = to_acc<A>(from[i]);
 }
 
-// A register of sums to integers, as from_acc rounds them: a maximum is its second operand where the first is a NaN, a
-// conversion rounds to nearest even. g++ 12 makes masks of from_acc's comparisons and moves them through general
-// registers.
+// Stores a register of sums as integers, with the rounding of from_acc. A maximum is its second operand where the first
+// is a NaN, and conversions round to nearest even. (g++ 12 compiles the comparisons of from_acc to masks in general
+// registers.)
 template <typename T>
 TC_HD void store_rounded(T* to, Vec<float> v) {
 #if TC_X86_FMA
@@ -39,12 +39,12 @@ TC_HD void store_rounded(T* to, Vec<float> v) {
 #endif
 }
 
-// Registers of sums side by side, as they are or rounded to integers.
+// Stores consecutive registers of sums, as they are or rounded to integers.
 template <int V, typename A, typename T>
 TC_HD void store_sums(T* to, const Vec<A> (&v)[V]) {
 #if TC_X86_FMA && TC_VEC_BYTES == 64
-  // Four registers become one of bytes. A minimum is its second operand where that is a NaN, which converts to the
-  // least integer; packing makes 0 of all below 0.
+  // Packs four registers into one of bytes. A minimum is its second operand where that is a NaN, which converts to the
+  // least integer; packing saturates negative numbers to 0.
   if constexpr (std::is_same_v<T, uint8_t> && V % 4 == 0) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 #pragma GCC unroll 2
@@ -66,7 +66,7 @@ TC_HD void store_sums(T* to, const Vec<A> (&v)[V]) {
   }
 }
 
-// n sums to the elements of an output row, `stride` apart.
+// Writes n sums to the elements of an output row, `stride` apart.
 template <typename A, typename T>
 void write_row(const A* __restrict src, int64_t n, void* dst, int64_t stride) {
   T* __restrict to = static_cast<T*>(dst);
@@ -97,7 +97,7 @@ ReadRow<A> row_reader(Dtype dtype) {
     using T = decltype(t);
     if constexpr (std::is_same_v<A, double> || std::is_same_v<A, acc_t<T>> || std::is_same_v<A, T>)
       return read_row<A, T>;
-    else __builtin_unreachable();  // float64 images are read as float64 alone, bytes as they are by bytes alone
+    else __builtin_unreachable();  // no caller reads float64 as float32, or other dtypes as bytes
   });
 }
 
@@ -111,114 +111,65 @@ constexpr Dtype kDtypeOf = std::is_same_v<A, double>    ? Dtype::f64
                            : std::is_same_v<A, uint8_t> ? Dtype::u8
                                                         : Dtype::f32;
 
-// Elements from which on rows are read in the image itself and their ends apart; narrower ones are copied with their
-// border. Float32 3x3, one thread, Zen 4, 2^21 pixels: 64x64 planes 1.9 ms copied against 6.1 in place, 256x256 2.1 and
-// 3.0, 512x512 1.9 and 2.1, 1024x1024 1.4 and 1.3.
+// Rows of this many elements are read in place, and their ends separately. Narrower rows are copied with their border.
+// Float32 3x3, 2^21 pixels, one thread, Zen 4, ms copied | in place:
+//     planes of 64x64 1.9 | 6.1   256x256 2.1 | 3.0   512x512 1.9 | 2.1   1024x1024 1.4 | 1.3
 constexpr int64_t kWideRow = 1024;
 
 constexpr int64_t kCacheLine = 64;
 
-// The input rows that a range of output columns needs. A row is a set of segments, so that tap j of output x is
-// element offset(j) + x of the row whatever the stride:
+// The layout of an input row under a range of output columns, in segments: tap j of output x is element offset(j) + x
+// of the row at any stride.
 //
-//   dense   segment f holds the pixels first + f, first + f + stride, ...    (stride 1: one segment, the padded row)
-//   sparse  segment j holds the pixels under tap j; for dilations so wide that this is less
-//
-// A plane's rows stand in `slots` slots of its place and are read once while they stay there. Where no conversion and
-// no border is in the way, a row is the image's own memory.
-template <typename A>
-class Rows {
+//   dense   segment f holds the pixels first + f, first + f + stride, ...    (stride 1: one segment, the extended row)
+//   sparse  segment j holds the pixels under tap j, if this takes less memory: for wide dilations
+class RowLayout {
  public:
-  Rows(const Image& image, int64_t pixel, const Placement& place, int64_t kw)
-      : image_(image), pixel_(pixel), place_(place), kw_(kw), read_(row_reader<A>(image.dtype)), offset_(kw) {}
+  RowLayout(const Image& image, int64_t pixel, const Placement& place, int64_t kw)
+      : image_(image), pixel_(pixel), place_(place), offsets_(kw) {}
 
-  // Whether rows can be the image's own memory where the columns' windows lie inside it.
-  bool plain() const { return image_.dtype == kDtypeOf<A> && image_.stride_w == pixel_ && place_.stride_x == 1; }
-
-  struct Plane {
-    const char* data;  // null: outside the volume
-    int64_t z, place;
-  };
-
-  // Input plane z (any distance outside) of a channel of sample n, whose rows will stand in `place`.
-  Plane plane(int64_t n, int64_t c, int64_t z, int64_t place) const {
-    const int64_t m = map_index(z, image_.d, place_.border);
-    return {m < 0 ? nullptr : pixel_of(image_, n, c, m, 0, 0), m, place};
-  }
-
-  // From here on serves the outputs `x` of planes in so many places. Planes of one place must be of one channel and
-  // sample. As many slots as the image has rows: each row has its own.
-  void open(Range x, int64_t places, int64_t slots) {
-    if (x.begin == x_.begin && x.end == x_.end && slots == slots_ && places == places_) return forget();
-    x_ = x, places_ = places, slots_ = slots, count_ = x.size();
-    const int64_t reach = (kw_ - 1) * place_.dilation_x, stride = place_.stride_x;
+  // Lays out the rows of the outputs `x`. `plain`: rows may be the image's own memory; `lanes`: of a register.
+  void open(Range x, bool plain, int64_t lanes) {
+    count_ = x.size();
+    const int64_t kw = int64_t(offsets_.size()), span = (kw - 1) * place_.dilation_x, stride = place_.stride_x;
     first_ = x.begin * stride - place_.pad_x;
-    inside_ = first_ >= 0 && first_ + (count_ - 1) * stride + reach < image_.w;
-    in_place_ = plain() && inside_ && count_ * pixel_ >= kLanes<A>;
+    inside_ = first_ >= 0 && first_ + (count_ - 1) * stride + span < image_.w;
+    in_place_ = plain && inside_ && count_ * pixel_ >= lanes;
 
-    const int64_t dense = count_ + reach / stride, phases = std::min(stride, reach + 1);
-    sparse_ = !in_place_ && kw_ * count_ < phases * dense;
-    segments_ = sparse_ ? kw_ : phases;
+    const int64_t dense = count_ + span / stride, phases = std::min(stride, span + 1);
+    sparse_ = !in_place_ && kw * count_ < phases * dense;
+    segments_ = sparse_ ? kw : phases;
     if (!sparse_) count_ = dense;
-    for (int64_t j = 0; j < kw_; ++j) {
+    for (int64_t j = 0; j < kw; ++j) {
       const int64_t d = j * place_.dilation_x;
-      offset_[j] = (sparse_ ? j * count_ : d % stride * count_ + d / stride) * pixel_;
+      offsets_[j] = (sparse_ ? j * count_ : d % stride * count_ + d / stride) * pixel_;
     }
-    length_ = segments_ * count_ * pixel_ + kLanes<A>;  // the last register of a row may read past its end
+    length_ = segments_ * count_ * pixel_ + lanes;  // the last register of a row may read past its end
     find_edges();
-    const A value = place_.border == Border::constant ? A(place_.value) : A(0);
-    outside_.assign(length_, value);
-    tags_.assign(in_place_ ? 0 : slots * places, -1);
-    if (!in_place_) buffer_.resize(std::max<size_t>(buffer_.size(), slots * places * length_));
   }
 
-  const int64_t* offsets() const { return offset_.data(); }
-  bool inside() const { return inside_; }
-
-  // What slots hold are rows of another plane from here on.
-  void forget() { std::fill(tags_.begin(), tags_.end(), -1); }
-
-  // Input row y (any distance outside) of a plane; it stays valid until `slot` is asked for another row.
-  const A* row(const Plane& plane, int64_t y, int64_t slot) {
-    const int64_t m = map_index(y, image_.h, place_.border);
-    if (m < 0 || !plane.data) return outside_.data();
-    const char* src = plane.data + m * image_.stride_h * size_of(image_.dtype);
-    if (in_place_) return reinterpret_cast<const A*>(src) + first_ * pixel_;
-    const int64_t at = plane.place * slots_ + (slots_ == image_.h ? m : slot), tag = plane.z * image_.h + m;
-    A* dst = buffer_.data() + at * length_;
-    if (tags_[at] != tag) {
-      tags_[at] = tag;
-      gather(dst, A(place_.value),
-             [&](int64_t x, int64_t step, int64_t n, A* to) { read_pixels(src, x, step, n, to); });
-    }
-    return dst;
-  }
-
-  // Has the cache fetch the pixels of input row y, if the image has it, in A and dense.
-  // (Inline: g++ 12 takes a function that only does this for one without effects, and leaves out its calls.)
-  TC_HD void fetch(const Plane& plane, int64_t y) const {
-    if (y < 0 || y >= image_.h || !plane.data || image_.dtype != kDtypeOf<A> || image_.stride_w != pixel_) return;
+  const int64_t* offsets() const { return offsets_.data(); }
+  int64_t first() const { return first_; }    // pixel
+  int64_t length() const { return length_; }  // elements of a row
+  bool inside() const { return inside_; }     // does no window cover pixels outside?
+  bool in_place() const { return in_place_; }
+  // The pixels of the image that a row holds, but for those that the border repeats.
+  Range columns() const {
     const int64_t begin = std::clamp<int64_t>(first_, 0, image_.w);
-    const int64_t end = std::clamp<int64_t>(first_ + count_ * place_.stride_x, begin, image_.w);
-    const char* row = plane.data + y * image_.stride_h * size_of(image_.dtype);
-    for (int64_t at = begin * pixel_ * sizeof(A); at < end * pixel_ * int64_t(sizeof(A)); at += kCacheLine)
-      __builtin_prefetch(row + at);
+    return {begin, std::clamp<int64_t>(first_ + count_ * place_.stride_x, begin, image_.w)};
   }
 
-  // A row of ones where the image is and zeros elsewhere, laid out as the others.
-  const A* inside_row() {
-    mask_.assign(length_, A(0));
-    gather(mask_.data(), A(0), [&](int64_t, int64_t, int64_t n, A* to) { std::fill_n(to, n * pixel_, A(1)); });
-    return mask_.data();
-  }
+  // Writes a row. read(x, step, n, to) reads the n pixels x, x + step, ... of the image; `value` is the border's.
+  template <typename A, typename Read>
+  void gather(A* dst, A value, Read read) const;
 
  private:
-  // A pixel of a row beyond the image, and the one that it repeats.
+  // A pixel of a row outside the image, and the pixel of the row that it repeats.
   struct Edge {
     int64_t to, from;
   };
 
-  // A row that goes on beyond the image by a few pixels, which it holds already, divides nothing.
+  // Lists the pixels of a row that extends the image by a few pixels and holds those that they repeat.
   void find_edges() {
     constexpr int64_t kFew = 64;
     edges_.clear();
@@ -238,49 +189,143 @@ class Rows {
     near_ = in;
   }
 
-  // read(x, step, n, to) delivers the n pixels x, x + step, ... of the image.
-  template <typename Read>
-  void gather(A* dst, A value, Read read) {
-    if (near_.size() > 0) {
-      read(first_ + near_.begin, 1, near_.size(), dst + near_.begin * pixel_);
-      for (const Edge& edge : edges_)
-        for (int64_t k = 0; k < pixel_; ++k) dst[edge.to + k] = dst[edge.from + k];
-      return;
-    }
-    const int64_t step = place_.stride_x;
-    const bool extend = map_index<int64_t>(-1, image_.w, place_.border) >= 0;  // by elements, not by `value`
-    for (int64_t s = 0; s < segments_; ++s, dst += count_ * pixel_) {
-      const int64_t start = first_ + s * (sparse_ ? place_.dilation_x : 1);
-      const Range in = positions_inside({0, count_}, start, step, image_.w);
-      if (in.size() > 0) read(start + in.begin * step, step, in.size(), dst + in.begin * pixel_);
-      const auto read_one = [&](int64_t i) {
-        read(map_index(start + i * step, image_.w, place_.border), 1, 1, dst + i * pixel_);
-      };
-      if (!extend) {
-        std::fill(dst, dst + in.begin * pixel_, value);
-        std::fill(dst + in.end * pixel_, dst + count_ * pixel_, value);
-        continue;
-      }
-      // Beyond an edge the row repeats what stands a period, or with `replicate` a pixel, nearer to the image.
-      const int64_t whole = period_of(place_.border, image_.w),
-                    period = step > 1 ? count_ : std::max<int64_t>(1, whole);
-      const Range base{whole ? in.begin : std::max(in.begin, in.end - 1),
-                       whole ? count_ : std::min(count_, in.begin + 1)};
-      // Short extensions divide nothing.
-      const auto whole_periods = [&](int64_t n) { return n < period ? 0 : n / period * period; };
-      for (int64_t i = in.end; i < count_;) {
-        const int64_t known = whole_periods(i - base.begin), end = std::min(count_, i + known);
-        if (known == 0) read_one(i++);
-        else std::copy_n(dst + (i - known) * pixel_, (end - i) * pixel_, dst + i * pixel_), i = end;
-      }
-      for (int64_t i = in.begin; i > 0;) {
-        const int64_t known = whole_periods(base.end - i), begin = std::max<int64_t>(0, i - known);
-        if (known == 0) read_one(--i);
-        else std::copy_n(dst + (begin + known) * pixel_, (i - begin) * pixel_, dst + begin * pixel_), i = begin;
-      }
+  // Extends a segment whose pixels `in` are read. A pixel outside repeats the one that is a period nearer to the image,
+  // with `replicate` the next one.
+  template <typename A, typename Read>
+  void extend(A* dst, int64_t start, Range in, const Read& read) const;
+
+  const Image& image_;
+  const int64_t pixel_;  // interleaved channels
+  const Placement& place_;
+  int64_t first_ = 0, count_ = 0, segments_ = 0, length_ = 0;  // count_: pixels of a segment
+  bool inside_ = false, in_place_ = false, sparse_ = false;
+  Range near_{};  // the pixels inside, if edges_ holds all others
+  std::vector<Edge> edges_;
+  std::vector<int64_t> offsets_;
+};
+
+template <typename A, typename Read>
+void RowLayout::gather(A* dst, A value, Read read) const {
+  if (near_.size() > 0) {
+    read(first_ + near_.begin, 1, near_.size(), dst + near_.begin * pixel_);
+    for (const Edge& edge : edges_)
+      for (int64_t k = 0; k < pixel_; ++k) dst[edge.to + k] = dst[edge.from + k];
+    return;
+  }
+  const int64_t step = place_.stride_x;
+  const bool extends = map_index<int64_t>(-1, image_.w, place_.border) >= 0;  // by pixels, not by `value`
+  for (int64_t s = 0; s < segments_; ++s, dst += count_ * pixel_) {
+    const int64_t start = first_ + s * (sparse_ ? place_.dilation_x : 1);
+    const Range in = positions_inside({0, count_}, start, step, image_.w);
+    if (in.size() > 0) read(start + in.begin * step, step, in.size(), dst + in.begin * pixel_);
+    if (extends) {
+      extend(dst, start, in, read);
+    } else {
+      std::fill(dst, dst + in.begin * pixel_, value);
+      std::fill(dst + in.end * pixel_, dst + count_ * pixel_, value);
     }
   }
+}
 
+template <typename A, typename Read>
+void RowLayout::extend(A* dst, int64_t start, Range in, const Read& read) const {
+  const int64_t step = place_.stride_x, whole = period_of(place_.border, image_.w);
+  const int64_t period = step > 1 ? count_ : std::max<int64_t>(1, whole);
+  const Range base{whole ? in.begin : std::max(in.begin, in.end - 1), whole ? count_ : std::min(count_, in.begin + 1)};
+  const auto read_one = [&](int64_t i) {
+    read(map_index(start + i * step, image_.w, place_.border), 1, 1, dst + i * pixel_);
+  };
+  const auto whole_periods = [&](int64_t n) { return n < period ? 0 : n / period * period; };  // seldom divides
+  for (int64_t i = in.end; i < count_;) {
+    const int64_t known = whole_periods(i - base.begin), end = std::min(count_, i + known);
+    if (known == 0) read_one(i++);
+    else std::copy_n(dst + (i - known) * pixel_, (end - i) * pixel_, dst + i * pixel_), i = end;
+  }
+  for (int64_t i = in.begin; i > 0;) {
+    const int64_t known = whole_periods(base.end - i), begin = std::max<int64_t>(0, i - known);
+    if (known == 0) read_one(--i);
+    else std::copy_n(dst + (begin + known) * pixel_, (i - begin) * pixel_, dst + begin * pixel_), i = begin;
+  }
+}
+
+// The input rows of a range of output columns. The rows of a plane are kept in `slots` slots of its position, and are
+// read once while they stay there. Rows that need no conversion and no border are the image's own memory.
+template <typename A>
+class InputRows {
+ public:
+  InputRows(const Image& image, int64_t pixel, const Placement& place, int64_t kw)
+      : image_(image),
+        pixel_(pixel),
+        place_(place),
+        read_(row_reader<A>(image.dtype)),
+        layout_(image, pixel, place, kw) {}
+
+  // Can rows be the image's own memory where windows lie inside it?
+  bool plain() const { return image_.dtype == kDtypeOf<A> && image_.stride_w == pixel_ && place_.stride_x == 1; }
+
+  struct Plane {
+    const char* data;  // null: outside the volume
+    int64_t z, position;
+  };
+
+  // Input plane z (at any distance outside) of a channel of sample n, whose rows are kept at `position`.
+  Plane plane(int64_t n, int64_t c, int64_t z, int64_t position) const {
+    const int64_t m = map_index(z, image_.d, place_.border);
+    return {m < 0 ? nullptr : pixel_of(image_, n, c, m, 0, 0), m, position};
+  }
+
+  // Selects the outputs `x` of `positions` planes. Planes of one position must belong to one channel and sample. With
+  // as many slots as the image has rows, each row has its own slot.
+  void open(Range x, int64_t positions, int64_t slots) {
+    if (x.begin == x_.begin && x.end == x_.end && slots == slots_ && positions == positions_) return forget();
+    x_ = x, positions_ = positions, slots_ = slots;
+    layout_.open(x, plain(), kLanes<A>);
+    const int64_t rows = layout_.in_place() ? 0 : slots * positions;
+    outside_.assign(layout_.length(), place_.border == Border::constant ? A(place_.value) : A(0));
+    tags_.assign(rows, -1);
+    buffer_.resize(std::max<size_t>(buffer_.size(), rows * layout_.length()));
+  }
+
+  const int64_t* offsets() const { return layout_.offsets(); }
+  bool inside() const { return layout_.inside(); }
+
+  // Forgets the rows in all slots, for planes of another channel or sample.
+  void forget() { std::fill(tags_.begin(), tags_.end(), -1); }
+
+  // Input row y (at any distance outside) of a plane. It stays valid until another row is read into `slot`.
+  const A* row(const Plane& plane, int64_t y, int64_t slot) {
+    const int64_t m = map_index(y, image_.h, place_.border);
+    if (m < 0 || !plane.data) return outside_.data();
+    const char* src = plane.data + m * image_.stride_h * size_of(image_.dtype);
+    if (layout_.in_place()) return reinterpret_cast<const A*>(src) + layout_.first() * pixel_;
+    const int64_t at = plane.position * slots_ + (slots_ == image_.h ? m : slot), tag = plane.z * image_.h + m;
+    A* dst = buffer_.data() + at * layout_.length();
+    if (tags_[at] != tag) {
+      tags_[at] = tag;
+      layout_.gather(dst, A(place_.value),
+                     [&](int64_t x, int64_t step, int64_t n, A* to) { read_pixels(src, x, step, n, to); });
+    }
+    return dst;
+  }
+
+  // Prefetches the pixels of input row y, if the image has the row, dense and in A.
+  // (Inline: g++ 12 takes a function that only prefetches for one without effects, and omits its calls.)
+  TC_HD void fetch(const Plane& plane, int64_t y) const {
+    if (y < 0 || y >= image_.h || !plane.data || image_.dtype != kDtypeOf<A> || image_.stride_w != pixel_) return;
+    const Range columns = layout_.columns();
+    const char* row = plane.data + y * image_.stride_h * size_of(image_.dtype);
+    const int64_t bytes = pixel_ * int64_t(sizeof(A));
+    for (int64_t at = columns.begin * bytes; at < columns.end * bytes; at += kCacheLine) __builtin_prefetch(row + at);
+  }
+
+  // A row of ones for pixels inside the image and zeros for the others.
+  const A* inside_row() {
+    mask_.assign(layout_.length(), A(0));
+    layout_.gather(mask_.data(), A(0), [&](int64_t, int64_t, int64_t n, A* to) { std::fill_n(to, n * pixel_, A(1)); });
+    return mask_.data();
+  }
+
+ private:
   void read_pixels(const char* src, int64_t x, int64_t step, int64_t n, A* to) {
     src += x * image_.stride_w * size_of(image_.dtype);
     if (pixel_ == 1) read_(src, image_.stride_w * step, n, to);
@@ -293,14 +338,10 @@ class Rows {
   const Image& image_;
   const int64_t pixel_;  // interleaved channels
   const Placement& place_;
-  const int64_t kw_;
   const ReadRow<A> read_;
   Range x_{};
-  int64_t places_ = 0, slots_ = 0;
-  int64_t first_ = 0, count_ = 0, segments_ = 0, length_ = 0;  // first pixel; pixels of a segment; elements of a row
-  bool inside_ = false, in_place_ = false, sparse_ = false;
-  Range near_{};  // where few pixels lie outside: those inside
-  std::vector<Edge> edges_;
-  std::vector<int64_t> offset_, tags_;
+  int64_t positions_ = 0, slots_ = 0;
+  RowLayout layout_;
+  std::vector<int64_t> tags_;  // by slot: the row that it holds
   std::vector<A> buffer_, outside_, mask_;
 };

@@ -1,13 +1,14 @@
-// Small planes, turned: a pixel of many planes in a row of memory. Text of core/cpu/each_isa.h: compiled once per
-// instruction set.
+// Small planes, turned (transposed): a row of memory holds one pixel of many planes. Text of core/cpu/each_isa.h:
+// compiled once per instruction set.
 //
-//   plane 0   x x x x x x         pixel 0 of all planes   0 1 2 3 4 5 ...
-//   plane 1   x x x x x x   -->   pixel 1                 0 1 2 3 4 5 ...
+//     plane 0   x x x x x x         pixel 0 of all planes   0 1 2 3 4 5 ...
+//     plane 1   x x x x x x   -->   pixel 1                 0 1 2 3 4 5 ...
 //
-// Loops over interleaved channels then fill whole registers, whatever a row's length.
-// Squares of as many planes as a register has lanes are turned at once, by log2(lanes) shuffles a register.
+// Loops over interleaved channels then fill whole registers at any row length. A square of lanes x lanes elements is
+// turned by log2(lanes) shuffles a register.
 
-// Of registers i and i + step: the lanes without (or with) the bit `step`, each pair beside the other.
+// The lanes of registers i and i + step whose number has the bit `step` (or not): those of one register alternate with
+// those of the other.
 template <typename A, int step, bool with>
 struct PairedLanes {
   using Index = decltype(Vec<A>{} < Vec<A>{});
@@ -110,12 +111,12 @@ class TurnedPlanes {
 
   const Image& image_;
   const int64_t together_, pitch_;  // pitch_: elements of a plane, before it is turned
-  const bool one_run_;              // rows that follow one another are one
+  const bool one_run_;              // all rows of a plane are contiguous
   std::vector<A> plain_, memory_;
   A* turned_;
 };
 
-// Filters the planes of p, blocks `units` of them, each as run(the problem of one image).
+// Filters the planes of p in blocks of `together`, those of `units`. run(q) filters the turned planes of one block.
 template <typename A, typename Problem, typename F>
 void each_turned_block(const Problem& p, int64_t together, Range units, const F& run) {
   const int64_t planes = p.in.n * p.in.c;

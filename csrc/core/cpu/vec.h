@@ -1,4 +1,4 @@
-// One register of A and what the loops do with it. Text of each_isa.h: compiled once per instruction set.
+// Operations on one register of A. Text of each_isa.h: compiled once per instruction set.
 
 template <typename A>
 struct VecOf {
@@ -17,7 +17,7 @@ TC_HD Vec<A> load(const A* p) {
   return v;
 }
 
-// Elements as they lie in an image, A's or bytes. (g++ 12 converts vectors of bytes one by one.)
+// Elements of an image, A's or bytes. (g++ 12 converts the bytes of a vector one by one.)
 template <typename A, typename E>
 TC_HD Vec<A> load_as(const E* p) {
   if constexpr (std::is_same_v<A, E>) {
@@ -46,8 +46,8 @@ TC_HD Vec<A> splat(A a) {
   return a - Vec<A>{};  // a - 0 keeps the sign of a zero, a + 0 would not
 }
 
-// a * b + c in one rounding where the hardware can; without FMA instructions two roundings, because the exact library
-// call would cost a hundred times as much.
+// a * b + c with one rounding where the hardware has FMA instructions, else with two: the exact library call takes a
+// hundred times as long.
 #if TC_X86_FMA && TC_VEC_BYTES == 64
 TC_HD Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) { return (Vec<float>)_mm512_fmadd_ps(a, b, c); }
 TC_HD Vec<double> fma(Vec<double> a, Vec<double> b, Vec<double> c) { return (Vec<double>)_mm512_fmadd_pd(a, b, c); }

@@ -1,11 +1,11 @@
-// Copies of single threads from device to shared memory that go on while the thread does (cp.async).
+// Asynchronous copies of single threads from device to shared memory (cp.async).
 #pragma once
 
 #include "core/cuda/device.cuh"
 
 namespace torch_conv {
 
-// kBytes (4, 8 or 16), both sides aligned to them. Copies of 16 bytes pass by L1.
+// Copies kBytes (4, 8 or 16); both addresses are aligned to kBytes. Copies of 16 bytes bypass L1.
 template <int kBytes>
 __device__ __forceinline__ void async_copy(void* to, const void* from) {
   if constexpr (kBytes == 16)
@@ -15,7 +15,7 @@ __device__ __forceinline__ void async_copy(void* to, const void* from) {
                  : "memory");
 }
 
-// ... of which only the first `bytes` are read; zeros stand behind.
+// The same, but reads only the first `bytes`, and writes zeros behind them.
 template <int kBytes>
 __device__ __forceinline__ void async_copy(void* to, const void* from, int bytes) {
   if constexpr (kBytes == 16)
@@ -27,16 +27,16 @@ __device__ __forceinline__ void async_copy(void* to, const void* from, int bytes
                  : "memory");
 }
 
-// Closes the group of the thread's copies since the last one.
+// Closes the group of the thread's copies since the last group.
 __device__ __forceinline__ void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits until all but the last kPending groups of the thread have landed; other threads' copies need a barrier.
+// Waits for all but the last kPending groups of the thread. For other threads' copies the block needs a barrier.
 template <int kPending>
 __device__ __forceinline__ void async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// ... until all of the thread's copies have, grouped or not.
+// Waits for all copies of the thread, grouped or not.
 __device__ __forceinline__ void async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace torch_conv

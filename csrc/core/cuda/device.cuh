@@ -1,4 +1,4 @@
-// Shared by all kernels: shared-memory addresses, and elements that are loaded as vectors.
+// Shared-memory addresses, and loads and stores of vectors, for all kernels.
 #pragma once
 
 #include <cstdint>
@@ -8,48 +8,33 @@
 
 namespace torch_conv {
 
-// A pointer into shared memory as the address that instructions take.
+// The shared-memory address of a pointer, for PTX instructions.
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// Lanes that arrive at a barrier for their warp. compute-sanitizer's racecheck follows single threads and takes the
-// other lanes' reads and writes for races; built with -DTORCH_CONV_EVERY_LANE_ARRIVES it sees them ordered.
+// Lanes that arrive at a barrier for their warp. compute-sanitizer's racecheck follows single threads: without
+// -DTORCH_CONV_EVERY_LANE_ARRIVES it reports races of the other lanes' reads and writes.
 #ifdef TORCH_CONV_EVERY_LANE_ARRIVES
 constexpr int kWarpArrivals = 32;
 #else
 constexpr int kWarpArrivals = 1;
 #endif
 
-// N elements that travel as one aligned word: 1 to 16 bytes. Loads and stores are written as words, because the
-// compiler takes element-wise copies of 8- and 16-bit types apart. (Other numbers of bytes only stand in registers.)
+// N elements as one aligned vector of 1 to 16 bytes. Loads and stores move the vector, because the compiler splits
+// copies of 8- and 16-bit elements. (Packs of other numbers of bytes exist in registers only.)
 constexpr int pack_alignment(int bytes, int element) { return (bytes & (bytes - 1)) == 0 ? bytes : element; }
 template <int N, typename T>
 struct alignas(pack_alignment(N * sizeof(T), sizeof(T))) Pack {
   T v[N];
 };
 
-template <int Bytes>
-struct VectorOf;
-template <>
-struct VectorOf<1> {
-  using type = unsigned char;
-};
-template <>
-struct VectorOf<2> {
-  using type = unsigned short;
-};
-template <>
-struct VectorOf<4> {
-  using type = unsigned;
-};
-template <>
-struct VectorOf<8> {
-  using type = uint2;
-};
-template <>
-struct VectorOf<16> {
-  using type = uint4;
+template <int kBytes>
+struct VectorOf {
+  static_assert(kBytes == 1 || kBytes == 2 || kBytes == 4 || kBytes == 8 || kBytes == 16);
+  using Word =
+      std::conditional_t<kBytes == 1, unsigned char, std::conditional_t<kBytes == 2, unsigned short, unsigned>>;
+  using type = std::conditional_t<kBytes == 16, uint4, std::conditional_t<kBytes == 8, uint2, Word>>;
 };
 
 template <int N, typename T>
@@ -61,7 +46,8 @@ __device__ __forceinline__ Pack<N, T> load_pack(const T* from) {
   return pack;
 }
 
-// A predicated store of 4, 8 or 16 bytes: a branch around it costs more than the store, and lets the compiler split it.
+// A predicated store of 4, 8 or 16 bytes. A branch around the store takes more time, and the compiler may split the
+// store.
 template <int N, typename T>
 __device__ __forceinline__ void store_pack_if(bool condition, T* to, const Pack<N, T>& pack) {
   unsigned w[sizeof(pack) / 4];
@@ -82,7 +68,7 @@ __device__ __forceinline__ void store_pack_if(bool condition, T* to, const Pack<
   else static_assert(sizeof(pack) == 8, "4, 8 or 16 bytes");
 }
 
-// ... of one element: branches around stores would stand between the arithmetic.
+// A predicated store of one element: branches would separate the arithmetic around stores.
 template <typename T>
 __device__ __forceinline__ void store_if(bool condition, T* to, T value) {
   if constexpr (sizeof(T) == 4) {

@@ -7,7 +7,7 @@
 
 namespace torch_conv {
 
-// Where a block's box lies: element (0, 0) is element (y, x) of a plane.
+// The origin of a block's box: its element (0, 0) is element (y, x) of a plane.
 struct BoxOrigin {
   int y, x;
 };
@@ -25,7 +25,7 @@ struct BoxPart {
   int top, bottom, left, right;
 };
 
-// Where an image that is not a shard finds its rows.
+// The rows of an image that is not a shard.
 struct OwnRows {
   __device__ __forceinline__ int map_row(int y, int h, Border border) const { return map_index(y, h, border); }
   static __device__ __forceinline__ bool stands(int row) { return row >= 0; }
@@ -35,7 +35,7 @@ struct OwnRows {
   }
 };
 
-// The same of channel c of sample n of a shard, which may read rows of its neighbours.
+// The rows of channel c of sample n of a shard, which may read its neighbours.
 struct ShardRows {
   const Neighbours& peers;
   unsigned n, c;
@@ -47,20 +47,20 @@ struct ShardRows {
   }
 };
 
-// The values of a row that lie side by side and belong to one pixel, and how far the next pixel's lie.
+// Interleaved channels: the values of a pixel, and the stride from one pixel to the next.
 struct PixelValues {
   int channels = 1, stride = 1;
 
-  // Where column x of the image lies behind its row's first value.
+  // The offset of column x of the image from its row's first value.
   __device__ __forceinline__ int64_t offset(int x) const {
     return channels == stride ? x : int64_t(x / channels) * stride + x % channels;
   }
 };
 
-// Fills what lies outside the h x w image in the part of a box at `at`: first the columns of rows inside the image,
-// then whole rows. What the policy repeats lies mostly in the box itself and is read there, else from the image or the
-// neighbour shards. All threads of the block call it and see the whole box. It has a barrier; the caller makes the one
-// after.
+// Fills the elements outside the h x w image in a part of the box at `at`: first the columns of rows inside the image,
+// then whole rows. It reads repeated elements from the box if they are there, else from the image or the neighbour
+// shards. All threads of the block call it, after the box is written. It has a barrier inside; the caller needs one
+// after it.
 template <int kThreads, class Box, typename T, class Rows>
 __device__ __forceinline__ void extend_box(const Box& box, BoxPart part, BoxOrigin at, const T* plane, int64_t stride_h,
                                            int h, int w, Border border, T outside, const Rows& rows,

@@ -1,4 +1,4 @@
-// What kernels that serve any window share: a row of it over four neighbouring pixels, the sum of its taps inside.
+// For the general kernels: a row of a window over four neighbouring pixels, the sum of a window's taps inside.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -6,7 +6,7 @@
 
 namespace torch_conv {
 
-// Normalised skip: the sum of the |taps| that lie inside an image of two axes or a volume of three.
+// For normalised skip: the sum of the |taps| inside an image (kAxes 2) or a volume (kAxes 3).
 template <int kAxes, typename A>
 __device__ A taps_inside(const Direct& p, const Neighbours& peers, const A* taps, int64_t z, int64_t y, int64_t x) {
   const Placement& s = p.place;
@@ -26,7 +26,7 @@ __device__ A taps_inside(const Direct& p, const Neighbours& peers, const A* taps
   return sum;
 }
 
-// One row of the window over the four pixels that start at column `x` of the output; `row` is null outside the image.
+// Adds one row of the window for the four pixels from column `x` of the output on. `row` is null outside the image.
 template <typename T, typename A>
 __device__ __forceinline__ void add_window_row(const Direct& p, const T* row, const A* taps, int64_t x, A (&sum)[4]) {
   const Placement& s = p.place;

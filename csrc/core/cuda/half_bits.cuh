@@ -1,11 +1,11 @@
-// What the bits of a 16-bit number say.
+// Tests of 16-bit floating-point numbers by their bits.
 #pragma once
 
 #include "core/dtype.h"
 
 namespace torch_conv {
 
-// All of them set: infinite or NaN.
+// A number with all exponent bits set is infinite or NaN.
 template <typename T>
 constexpr unsigned kExponentBits = std::is_same_v<T, half_t> ? 0x7c00 : 0x7f80;
 
@@ -19,7 +19,7 @@ __device__ __forceinline__ bool is_finite(unsigned bits) {
   return (bits & kExponentBits<T>) != kExponentBits<T>;
 }
 
-// Of two elements in a word: 0 * word + sum, where NaN stays once there was an element that is not finite.
+// 0 * word + sum, for the two elements of a word. It is NaN from the first element on that is not finite.
 template <typename T>
 __device__ __forceinline__ unsigned add_zero_times(unsigned word, unsigned sum) {
   unsigned r;

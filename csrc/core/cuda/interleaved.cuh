@@ -1,17 +1,17 @@
-// Interleaved channels, by the word: numbers of one channel out of them, and back between them.
+// Interleaved channels in words of 4 bytes: extracts the numbers of one channel, and interleaves channels again.
 #pragma once
 
 #include "core/cuda/device.cuh"
 
 namespace torch_conv {
 
-// Numbers a and b of 16 bits, of those that stand in `words`.
+// The 16-bit numbers a and b of `words`, as one word.
 template <int a, int b, int count>
 __device__ __forceinline__ unsigned two_halves(const unsigned (&words)[count]) {
   return __byte_perm(words[a / 2], words[b / 2], (a % 2 ? 0x32 : 0x10) | (b % 2 ? 0x7600 : 0x5400));
 }
 
-// Of elements side by side, i, i + channels and so on, as many as a word holds.
+// Elements i, i + channels, i + 2 * channels ... of `words`, of `size` bytes, as one word.
 template <int size, int channels, int i, int count>
 __device__ __forceinline__ unsigned every(const unsigned (&words)[count]) {
   if constexpr (size == 2) {
@@ -22,7 +22,7 @@ __device__ __forceinline__ unsigned every(const unsigned (&words)[count]) {
     if constexpr (last == first + 1) {
       return __byte_perm(words[first], words[last], of[0] | of[1] << 4 | of[2] << 8 | of[3] << 12);
     } else if constexpr (last == first + 2) {
-      constexpr bool two = of[2] >= 8;  // Are the last two of them in the last word, or one?
+      constexpr bool two = of[2] >= 8;  // the last two bytes are in the last word, else one
       const unsigned most = __byte_perm(words[first], words[first + 1], of[0] | of[1] << 4 | (two ? 0 : of[2] << 8));
       return __byte_perm(most, words[last], 0x10 | (two ? of[2] - 4 : 2) << 8 | (of[3] - 4) << 12);
     } else {
@@ -35,7 +35,7 @@ __device__ __forceinline__ unsigned every(const unsigned (&words)[count]) {
   }
 }
 
-// Word i of two pixels, of whose channels each word of `pairs` holds both numbers of one.
+// Word i of two pixels with interleaved channels. pairs[c]: both pixels' numbers of channel c.
 template <int i, int channels>
 __device__ __forceinline__ unsigned two_pixels(const unsigned (&pairs)[channels]) {
   constexpr int a = 2 * i, b = 2 * i + 1;

@@ -1,4 +1,4 @@
-// Matrices of 8 rows of 16 bytes between shared memory and registers; a warp moves them. Compute capability 9.0 on.
+// Moves matrices of 8 rows of 16 bytes between shared memory and the registers of a warp. Compute capability 9.0 on.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -8,8 +8,8 @@
 
 namespace torch_conv {
 
-// `count` matrices, 1024 bytes apart, transposed: lane l gets two words of 16 bits of column l / 4, those of rows l % 4
-// * 2 and the next. `row`: lane l's, row l % 8 of matrix l / 8, for the first four; the others' lie as far apart.
+// Loads `count` matrices, 1024 bytes apart, transposed: lane l gets rows l % 4 * 2 and the next of column l / 4, 16
+// bits each. `row` of lane l is row l % 8 of matrix l / 8, of the first four matrices.
 template <int count>
 __device__ __forceinline__ void load_columns(unsigned (&to)[count], const unsigned char* row) {
   const unsigned address = shared_address(row);
@@ -28,8 +28,8 @@ __device__ __forceinline__ void load_columns(unsigned (&to)[count], const unsign
                  : "r"(address + (count - 1) * 1024));
 }
 
-// Two matrices as products leave them: lane l has words 2 * (l % 4) and the next of row l / 4 of each. `row`: lane l's,
-// row l % 8 of matrix l / 8, of the first sixteen.
+// Stores two matrices in the layout of mma results: lane l has columns 2 * (l % 4) and the next of row l / 4 of each.
+// `row` of lane l < 16 is row l % 8 of matrix l / 8.
 __device__ __forceinline__ void store_rows(unsigned char* row, unsigned first, unsigned second) {
   asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(shared_address(row)), "r"(first),
                "r"(second)

@@ -1,5 +1,4 @@
-// Products of matrices of 16-bit numbers on tensor cores, summed in float32; a warp makes one. Compute capability 8.0
-// on.
+// Products of matrices of 16-bit numbers on tensor cores, one for a warp, summed in float32. Compute capability 8.0 on.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -19,7 +18,7 @@ __device__ __forceinline__ void mma_add(float (&sum)[4], const unsigned (&a)[4],
          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// ... 8 of a's columns.
+// sum += a * b: 16 rows, 8 of a's columns, 8 of b's.
 template <typename T>
 __device__ __forceinline__ void mma_add(float (&sum)[4], unsigned a0, unsigned a1, unsigned b) {
   TC_MMA("m16n8k8", "{%4, %5}, {%6}, {%0, %1, %2, %3};"

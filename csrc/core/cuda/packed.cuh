@@ -1,4 +1,4 @@
-// Pixels by the word: the 4, 2 or 1 elements of 4 bytes become float32, and float32 become such words.
+// Pixels in words of 4 bytes: converts the 4, 2 or 1 elements of a word to float32, and back.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -9,9 +9,10 @@ namespace torch_conv {
 template <typename T>
 constexpr int kPerWord = 4 / int(sizeof(T));
 
-// Exact, and without the unit for conversions, which takes four times as long as others. Integers become low bits of a
-// mantissa: bytes of the halves 1024 + u, two at a time (2 instructions a byte; 1.5 as denormal halves, with taps times
-// 2^24, were faster at uint8 5x5 by 3 %, slower at 3x3 by 6, 8192^2 on one NVIDIA H200, and overflow for some taps).
+// Converts a word exactly, without the conversion unit, which has a quarter of the throughput. Integers become the low
+// bits of a mantissa. Two bytes at a time become the halves 1024 + u, by 2 instructions a byte. (Denormal halves and
+// taps times 2^24 need 1.5, but overflow for some taps. On one NVIDIA H200 uint8 5x5 of 8192^2 is 3 % faster with them,
+// 3x3 6 % slower.)
 template <typename T>
 __device__ __forceinline__ void widen(unsigned word, float* to) {
   [[maybe_unused]] const auto halves = [](unsigned pair, float* to) {
@@ -26,8 +27,8 @@ __device__ __forceinline__ void widen(unsigned word, float* to) {
   } else if constexpr (std::is_same_v<T, bhalf_t>) {
     to[0] = __uint_as_float(word << 16), to[1] = __uint_as_float(word & 0xffff0000);
   } else if constexpr (std::is_same_v<T, uint8_t>) {
-    // 0x64646464 in a way that the compiler does not see through: it would keep it in the instruction, and copy the
-    // selector into a register for each of them (half an instruction a byte).
+    // 0x64646464, hidden from the compiler: as an immediate operand it would force each selector into a register, half
+    // an instruction a byte.
     unsigned lane;
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
     const unsigned exponents = 0x64646464 + (lane >> 5);
@@ -47,7 +48,7 @@ __device__ __forceinline__ void widen(unsigned word, float* to) {
   }
 }
 
-// The same of one number.
+// Converts one number.
 template <typename T>
 __device__ __forceinline__ float widen_one(T x) {
   if constexpr (std::is_same_v<T, uint8_t> || std::is_same_v<T, uint16_t>)
@@ -55,7 +56,7 @@ __device__ __forceinline__ float widen_one(T x) {
   else return to_acc<float>(x);
 }
 
-// The rounding of core/dtype.h. Two instructions round, clamp and pack four bytes.
+// Converts float32 to a word with the rounding of core/dtype.h. Two instructions pack and clamp four bytes.
 template <typename O>
 __device__ __forceinline__ unsigned narrow(const float* from) {
   [[maybe_unused]] const auto whole = [&](int i) {
@@ -80,7 +81,7 @@ __device__ __forceinline__ unsigned narrow(const float* from) {
   return word;
 }
 
-// N elements: whole words of them, or one.
+// Converts N elements: whole words, or one element.
 template <int N, typename T>
 __device__ __forceinline__ void widen_pack(const Pack<N, T>& pack, float* to) {
   constexpr int count = (N + kPerWord<T> - 1) / kPerWord<T>;

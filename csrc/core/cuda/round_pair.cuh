@@ -15,14 +15,14 @@ __device__ __forceinline__ unsigned round_pair(float low, float high) {
   return word;
 }
 
-// A byte: to nearest even, clamped; NaN becomes 0.
+// Rounds to nearest even and clamps to a byte; NaN becomes 0.
 __device__ __forceinline__ unsigned round_byte(float x) {
   unsigned byte;
   asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(byte) : "f"(x));
   return byte;
 }
 
-// Two of them side by side.
+// Two bytes, `low` first in memory.
 __device__ __forceinline__ unsigned round_bytes(float low, float high) {
   return __byte_perm(round_byte(low), round_byte(high), 0x0040);
 }

@@ -1,4 +1,4 @@
-// Stores to an output whose dtype is known only at run time: one switch instead of seven instances.
+// Stores to an output whose dtype is known at run time only: one switch instead of seven kernel instances.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -14,7 +14,7 @@ __device__ void store_as(const Image& out, int64_t offset, A value) {
   });
 }
 
-// V of them side by side, which start on a word of V; nothing where it would be larger than 16 bytes.
+// Stores V consecutive elements, aligned to their size. For more than 16 bytes it does nothing.
 template <int V, typename A>
 __device__ void store_as(const Image& out, int64_t offset, const A (&value)[V]) {
   with_type(out.dtype, [&](auto zero) {

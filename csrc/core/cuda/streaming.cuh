@@ -1,4 +1,4 @@
-// What kernels that stream through volumes share on the device: taps from shared memory, passes, what lies outside.
+// Device functions of kernels that stream through volumes: taps in shared memory, the three passes, the border.
 #pragma once
 
 #include "core/cuda/extend.cuh"
@@ -7,7 +7,7 @@
 
 namespace torch_conv {
 
-// The taps of one axis from shared memory.
+// Reads the taps of one axis from shared memory.
 template <int K>
 __device__ __forceinline__ void read_taps(float (&tap)[K], const float* shared, int axis) {
 #pragma unroll
@@ -20,7 +20,8 @@ __device__ __forceinline__ void read_taps(float (&tap)[K], const float* shared, 
   }
 }
 
-// The taps of channel c of sample n for read_taps: `bytes` holds those that came with the launch. Barrier after.
+// Writes the taps of channel c of sample n to shared memory, for read_taps. `bytes` holds host taps. The caller needs a
+// barrier.
 template <int K, int kThreads>
 __device__ __forceinline__ void load_taps(float* shared, const StreamingTaps (&windows)[3], const unsigned char* bytes,
                                           int n, int c) {
@@ -32,8 +33,8 @@ __device__ __forceinline__ void load_taps(float* shared, const StreamingTaps (&w
   }
 }
 
-// The row pass of S neighbouring outputs; the first one's first tap lies kSkip elements behind `from`, which is aligned
-// to the N elements that are read together.
+// The row pass of S neighbouring outputs. `from` is aligned to vectors of N elements; the first output's first tap lies
+// kSkip elements behind it.
 template <int N, int kSkip, int S, int K, typename T>
 __device__ __forceinline__ void row_pass(const T* from, const float (&tap)[K], float (&sum)[S]) {
   constexpr int kVectors = (kSkip + S + K - 1 + N - 1) / N;
@@ -48,7 +49,7 @@ __device__ __forceinline__ void row_pass(const T* from, const float (&tap)[K], f
     for (int e = 0; e < S; ++e) sum[e] = fmaf(tap[j], v[kSkip + e + j], sum[e]);
 }
 
-// The column pass of R outputs side by side in y: of_plane[o] from rows o .. o + K - 1 of a column of row results.
+// The column pass of R outputs, neighbours in y: of_plane[o] from rows o .. o + K - 1 of a column of row sums.
 template <int K, int R>
 __device__ __forceinline__ void column_pass(const float (&tap)[K], const float* from, int pitch, float (&of_plane)[R]) {
 #pragma unroll
@@ -60,8 +61,8 @@ __device__ __forceinline__ void column_pass(const float (&tap)[K], const float* 
   }
 }
 
-// The depth pass of N outputs: sum[j] holds taps 0 .. j of the output whose tap j lay on the plane before; `ended` gets
-// those that the values of this plane end.
+// The depth pass of N outputs. sum[j] holds taps 0 .. j of the output whose tap j lay on the plane before. `ended`
+// receives the outputs whose last tap lies on this plane.
 template <int K, int N>
 __device__ __forceinline__ void depth_pass(const float (&tap)[K], const float (&of_plane)[N], float (&sum)[K - 1][N],
                                            float (&ended)[N]) {
@@ -83,14 +84,14 @@ __device__ __forceinline__ float column_of(const float* taps, float value) {
   return of_plane;
 }
 
-// What an element of a box that lies outside the volume repeats, besides an element of the box by its number:
-constexpr unsigned kValue = 0xffff;  // the border's value,
-constexpr unsigned kFar = 0xfffe;    // or an element of the plane that is not in the box
+// A patch of an element outside the volume: the element's number in the box in the upper 16 bits, its source in the
+// lower 16 bits. The source is another element of the box, or:
+constexpr unsigned kValue = 0xffff;  // the border's value
+constexpr unsigned kFar = 0xfffe;    // an element of the plane that is not in the box
 
-// Lists what lies outside an in_h x in_w plane among the h x w elements that outputs need of the box at `at`, from
-// element (0, left) on: the columns of rows inside, then whole rows; returns how many. Neighbouring lanes patch
-// neighbouring elements. An entry is what `entry` makes of a patch, the element of the box in its upper 16 bits and in
-// the lower ones the element that it repeats, or kValue, or kFar, and of that element's row and column in the plane.
+// Lists the patches of the box at `at`, for the h x w elements from (0, left) on that outputs read: first columns of
+// rows inside the in_h x in_w plane, then whole rows. Returns their number. Neighbouring lanes patch neighbouring
+// elements. An entry of the list is entry(patch, the source's row, its column in the plane).
 template <auto S, class List, class Entry>
 __device__ __forceinline__ int list_border(List* list, BoxOrigin at, int left, int h, int w, int in_h, int in_w,
                                            Border border, const Entry& entry) {
@@ -111,7 +112,7 @@ __device__ __forceinline__ int list_border(List* list, BoxOrigin at, int left, i
   return count;
 }
 
-// What a patch puts into the box; `offset` is where the plane has what kFar stands for.
+// The value of a patch. `offset`: of the source in the plane, for kFar.
 template <typename T>
 __device__ __forceinline__ T patched(const T* box, unsigned patch, const T* plane, int offset, T value) {
   const unsigned source = patch & 0xffff;

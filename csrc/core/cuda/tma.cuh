@@ -1,5 +1,5 @@
-// The device side of bulk tensor copies: barriers in shared memory and the loads of boxes. Compute capability 9.0 on;
-// elsewhere nothing is declared, and kernels leave the calls out.
+// Bulk tensor copies: barriers in shared memory, loads and stores of boxes. For compute capability 9.0 on: elsewhere
+// only warp_arrive is declared, and kernels omit the calls.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -7,8 +7,8 @@
 
 namespace torch_conv::tma {
 
-// The arrival of a warp: one lane for all, predicated, because a branch would tell the compiler that lanes part. Also
-// without bulk copies.
+// One lane arrives for its warp. The arrival is predicated, because at a branch the compiler assumes that lanes
+// diverge.
 __device__ __forceinline__ void warp_arrive(uint64_t* barrier) {
   __syncwarp();
   asm volatile(
@@ -23,8 +23,8 @@ __device__ __forceinline__ void warp_arrive(uint64_t* barrier) {
 
 namespace torch_conv::tma {
 
-// One thread: prepares `barrier` for phases of `count` arrivals, each of which may expect bytes. Others may wait after
-// a __syncthreads().
+// One thread initialises `barrier` for phases of `count` arrivals, each of which may expect bytes. Other threads may
+// use it after a __syncthreads().
 __device__ __forceinline__ void barrier_init(uint64_t* barrier, int count = 1) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -34,7 +34,7 @@ __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// The same with bytes to come.
+// One lane arrives for its warp and expects `bytes` of copies.
 __device__ __forceinline__ void warp_expect(uint64_t* barrier, int bytes) {
   const int lane = threadIdx.x % 32;
   if (lane == 0)
@@ -43,7 +43,7 @@ __device__ __forceinline__ void warp_expect(uint64_t* barrier, int bytes) {
   else if (lane < kWarpArrivals) barrier_arrive(barrier);
 }
 
-// A thread's own writes to shared memory before later bulk copies from or into the same place.
+// Orders a thread's own writes to shared memory before its later bulk copies from or to the same memory.
 __device__ __forceinline__ void fence_before_copy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ __forceinline__ void barrier_expect(uint64_t* barrier, int bytes) {
@@ -51,8 +51,8 @@ __device__ __forceinline__ void barrier_expect(uint64_t* barrier, int bytes) {
                : "memory");
 }
 
-// Every thread: an arrival that comes when its copies so far (core/cuda/async_copy.cuh) have landed, and holds up
-// nobody.
+// Every thread: arrives at the barrier when its copies so far (core/cuda/async_copy.cuh) are complete. The thread does
+// not wait.
 __device__ __forceinline__ void barrier_arrive_copied(uint64_t* barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
@@ -69,7 +69,7 @@ __device__ __forceinline__ void barrier_wait(uint64_t* barrier, int phase) {
       : "memory");
 }
 
-// One thread: the box with its first element at (x, y) of plane (c, n) into `shared` (128-byte aligned).
+// One thread loads the box with its first element at (x, y) of plane (c, n) into `shared` (128-byte aligned).
 __device__ __forceinline__ void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int x, int y, int c,
                                          int n) {
   asm volatile(
@@ -79,7 +79,7 @@ __device__ __forceinline__ void load_box(void* shared, const TensorMap* map, uin
       : "memory");
 }
 
-// ... of plane z of volume (c, n).
+// The same of plane z of volume (c, n).
 __device__ __forceinline__ void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int x, int y, int z,
                                          int c, int n) {
   asm volatile(
@@ -89,8 +89,9 @@ __device__ __forceinline__ void load_box(void* shared, const TensorMap* map, uin
       : "memory");
 }
 
-// One thread: a box of shared memory to its place in the image, coordinates as the map's axes stand, none negative (an
-// illegal instruction); what hangs over the far edges is left out. Stores leave in groups, which end at `store_commit`.
+// One thread stores a box of shared memory to the image, at coordinates in the order of the map's axes. A negative
+// coordinate is an illegal instruction. Elements beyond the far edges are omitted. Stores form groups, which
+// store_commit() closes.
 __device__ __forceinline__ void store_box(const TensorMap* map, const void* shared, int x, int y, int c, int n) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
                "r"(shared_address(shared)), "r"(x), "r"(y), "r"(c), "r"(n)
@@ -99,14 +100,14 @@ __device__ __forceinline__ void store_box(const TensorMap* map, const void* shar
 
 __device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-// Waits until all of the thread's groups (but the last kBut) have read shared memory, or have been written altogether.
+// Waits until all groups of the thread but the last kBut have read shared memory; store_wait(): until all are written.
 template <int kBut = 0>
 __device__ __forceinline__ void store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kBut) : "memory");
 }
 __device__ __forceinline__ void store_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
-// One thread: memory as it lies, whole vectors of 16 bytes; the load counts at `barrier`, the store belongs to a group.
+// One thread copies contiguous vectors of 16 bytes. The load counts at `barrier`, the store belongs to a group.
 __device__ __forceinline__ void bulk_load(void* to, const void* from, int bytes, uint64_t* barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                    shared_address(to)),

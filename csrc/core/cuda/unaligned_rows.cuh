@@ -1,4 +1,4 @@
-// Rows that start anywhere in memory: how they come into shared memory without bulk copies, and how they leave it.
+// Loads and stores of rows with any alignment, without bulk copies.
 #pragma once
 
 #include "core/cuda/async_copy.cuh"
@@ -8,14 +8,14 @@
 
 namespace torch_conv {
 
-// Rows in shared memory, kPitch elements apart, each as far behind a multiple of kOn bytes as it is in memory. kOn 1:
-// rows start where the pitch has them.
+// Rows in shared memory, kPitch elements apart. The address of each row modulo kOn bytes is that of the row in memory.
+// kOn 1: rows start at multiples of the pitch.
 template <typename T, int kPitch, int kOn>
 struct PhasedRows {
   T* data;
-  unsigned address, stride;  // in memory, of row 0 and from row to row: bytes, whose last bits count
+  unsigned address, stride;  // bytes, modulo 2^32: row 0 in memory, from row to row
 
-  // Where row r starts: at a word, and so many bits behind it.
+  // The start of row r: a word, and a number of bits behind it.
   __device__ __forceinline__ int behind(int r) const { return (address + r * stride) & (kOn - 1); }
   __device__ __forceinline__ unsigned* words(int r, int column) const {
     return reinterpret_cast<unsigned*>(data + r * kPitch + column) + behind(r) / 4;
@@ -24,8 +24,8 @@ struct PhasedRows {
   __device__ __forceinline__ T* row(int r) const { return data + r * kPitch + behind(r) / int(sizeof(T)); }
 };
 
-// 16 bytes of shared memory: the first `count` of `from`, zeros behind. The end of an image's rows may be that of its
-// memory, beyond which no word is read.
+// Writes 16 bytes of shared memory: the first `count` bytes of `from`, then zeros. It reads single bytes, because the
+// memory may end with the row.
 __device__ __forceinline__ void store_bytes(char* to, const char* from, int count) {
 #pragma unroll
   for (int word = 0; word < 4; ++word) {
@@ -37,9 +37,9 @@ __device__ __forceinline__ void store_bytes(char* to, const char* from, int coun
   }
 }
 
-// `rows` rows of a box that starts at (x0, y0), by copies of single threads, each as far behind kRowStart bytes as it
-// is in memory: zeros above, below and right of the image, and left of it whatever lies there. `pitch`: bytes. The
-// caller waits for the copies, and makes the barrier after it.
+// Loads `rows` rows of a box that starts at (x0, y0), by copies of single threads. The address of each row modulo
+// kRowStart bytes is that of the row in memory. Elements above, below and right of the image are 0, elements left of it
+// are undefined. `pitch`: bytes. The caller waits for the copies, then needs a barrier.
 template <int pitch, int rows, int warps, typename T>
 __device__ __forceinline__ void load_rows(const PlaneGeometry& planes, const T* plane, T* shared, int x0, int y0) {
   constexpr int bytes = sizeof(T), chunks = pitch / 16;
@@ -75,17 +75,16 @@ __device__ __forceinline__ void load_rows(const PlaneGeometry& planes, const T* 
   }
 }
 
-// A row of `covered` outputs that waits in shared memory, as far behind 16 bytes there as `row` is in memory, leaves
-// for `row` as the vectors of 16 bytes that memory has; what is left at an end of the image's rows goes out one by one.
-// Columns [first, last) do; `waits`: the 16 bytes in which it starts. A warp's lanes. (In words of 4 bytes, and with
-// both tiles storing their part of a word where they meet, uint8 3x3 of 7x3x1081x1917 takes 55 us, so 45; one NVIDIA
-// H200.)
+// A warp stores columns [first, last) of a row of `covered` outputs from shared memory to `row`, by aligned vectors of
+// 16 bytes. The row starts in the 16 bytes at `waits`, at the offset that `row` has modulo 16. Elements at an end of
+// the image's rows are stored one by one. (uint8 3x3 of 7x3x1081x1917 on one NVIDIA H200: 45 us; 55 us by words of 4
+// bytes.)
 template <int covered, typename O>
 __device__ __forceinline__ void store_waiting(O* row, int first, int last, bool at_an_end, const unsigned* waits) {
   constexpr int size = sizeof(O), words = covered * size / 16;
   const int lane = threadIdx.x % 32, phase = int(reinterpret_cast<uintptr_t>(row) & 15);
-  // Lane by lane the words of memory; those of shared memory, where the row starts at a word, are phase % 4 bytes
-  // ahead. Lanes beyond the last read it, too.
+  // A lane stores one vector. In shared memory the row starts at a word, so that its bytes are phase % 4 bytes ahead of
+  // memory's. Lanes beyond the last vector read the last one.
   const int begin = first * size, end = last * size;
   unroll<0, words, 32>([&](auto i) {
     const int at = 16 * (i + lane) - phase;
@@ -106,8 +105,8 @@ __device__ __forceinline__ void store_waiting(O* row, int first, int last, bool 
   }
 }
 
-// The same of a row that a warp makes. put(words): writes it into `stage`, which is used again two rows later, from
-// `words` on.
+// The same for a row that a warp computes. put(words) writes the row into `stage`, from `words` on. A stage is used
+// again two rows later.
 template <int covered, typename O, class Put>
 __device__ __forceinline__ void store_unaligned(O* row, int first, int last, bool at_an_end, void* stage,
                                                 const Put& put) {

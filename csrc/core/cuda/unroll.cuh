@@ -1,4 +1,4 @@
-// Loops that are surely unrolled: `#pragma unroll` keeps a loop, without a word, where its body grows large.
+// Loops that the compiler always unrolls. `#pragma unroll` silently keeps a loop with a large body.
 #pragma once
 
 #include <type_traits>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/launch_graph.h"
+#include "sharding/part.h"
 #include "tensors/boxed.h"
 #include "tensors/checks.h"
 #include "tensors/images.h"

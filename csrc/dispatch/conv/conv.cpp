@@ -28,8 +28,8 @@ bool run_by_depthwise_family(Call& call, const Target& target, const ConvCall& c
 // The bias as direct kernels read it: contiguous, in the accumulation dtype.
 std::optional<Tensor> wide_bias(Call& call, const std::optional<Tensor>& bias, ScalarType type) {
   if (!bias || (bias->scalar_type() == type && bias->is_contiguous())) return bias;
-  return make_of(call, *bias, *bias, sizes_of(*bias), type,
-                 [type](const Tensor& t) { return torch::stable::to(torch::stable::contiguous(t), type); });
+  return derive(call, *bias, *bias, sizes_of(*bias), type,
+                [type](const Tensor& t) { return torch::stable::to(torch::stable::contiguous(t), type); });
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ class FilterDispatch {
                                        .sums = made_.sums});
   }
   bool take(Decision<Depthwise> depthwise) {
-    if (!depthwise.serves()) return pass_on(call_, *depthwise.plan), false;
+    if (!depthwise.serves()) return note_refusals(call_, *depthwise.plan), false;
     made_.algorithm = Algorithm::depthwise, made_.depthwise = std::move(depthwise);
     return true;
   }
@@ -144,8 +144,8 @@ class FilterDispatch {
       return depthwise && take(std::move(*depthwise));
     }
     if (is_depthwise())
-      pass_on(call_, {.algorithm = "depthwise",
-                      .refused = {{"channels_mma", "few taps or channels: multiply-adds are as fast"}}});
+      note_refusals(call_, {.algorithm = "depthwise",
+                            .refused = {{"channels_mma", "few taps or channels: multiply-adds are as fast"}}});
     return false;
   }
 

@@ -113,7 +113,7 @@ class DirectRows {
       for (int64_t l = inside.begin; l < inside.end; ++l) {
         const int64_t at = first + l * step;
         auto plane = in_.plane(n_, channel_in_ + ci, at, 0);
-        plane.place =
+        plane.position =
             ci * planes_.slots + (planes_.slots == p_.in.d ? std::max<int64_t>(plane.z, 0) : planes_.slot(at, l));
         under_.push_back(plane);
       }
@@ -210,7 +210,7 @@ class DirectRows {
   const Direct& p_;
   const int64_t pixel_, tile_w_;
   const int64_t groups_, inputs_, outputs_;  // inputs and outputs of one group
-  Rows<A> in_;
+  InputRows<A> in_;
   OutputRows<A> out_;
   int tile_rows_ = 1;
   bool locates_once_ = false;
@@ -218,7 +218,7 @@ class DirectRows {
   Ring rows_, planes_;  // of every plane; of every channel
   int64_t n_ = 0, channel_in_ = 0, channel_out_ = 0;
   Range inside_{};  // the window's planes inside the volume, of locate_planes
-  std::vector<typename Rows<A>::Plane> under_;
+  std::vector<typename InputRows<A>::Plane> under_;
   std::vector<int64_t> taps_at_;
   std::vector<const A*> pointers_;
   std::vector<CpuWindow<A>> windows_;
@@ -229,13 +229,13 @@ template <typename A>
 void direct_units(const Direct& p, const Plan& plan, Range units) {
   DirectRows<A> rows(p, direct::pixel_of_row(p), plan);
   if (p.kd == 1) {
-    for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& s) {
+    for_each_strip(units, p.out.h, plan.tile_h, [&](const RowStrip& s) {
       const int64_t z = s.plane % p.out.d;
       rows.block(s.plane / p.out.d, {z, z + 1}, s.range);
     });
   } else {
     const int64_t blocks = ceil_div(p.out.h, plan.tile_h);
-    for_each_strip(units, p.out.d, plan.tile_d, [&](const Strip& s) {
+    for_each_strip(units, p.out.d, plan.tile_d, [&](const RowStrip& s) {
       const int64_t y = s.plane % blocks * plan.tile_h;
       rows.block(s.plane / blocks, s.range, {y, std::min(p.out.h, y + plan.tile_h)});
     });

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/families.h"
+#include "kernels/ladder/entry_points.h"
 
 namespace torch_conv::ladder {
 namespace {

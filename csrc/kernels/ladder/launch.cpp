@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "kernels/ladder/entry_points.h"
 #include "kernels/ladder/params.h"
 
 namespace torch_conv::ladder {

@@ -67,7 +67,7 @@ class BoxStrips {
  public:
   BoxStrips(const Box& p, int64_t pixel) : p_(p), pixel_(pixel), box_(p, pixel), out_(p.out, pixel) {}
 
-  void strip(const Strip& strip) {
+  void strip(const RowStrip& strip) {
     const int64_t channels = pixel_ > 1 ? 1 : p_.in.c;
     n_ = strip.plane / channels, c_ = strip.plane % channels;
     y_ = strip.range, x_ = {0, p_.out.w};
@@ -195,5 +195,5 @@ void box_units(const Box& p, const Plan& plan, Range units) {
   BoxStrips<T, S, Real> strips(p, interleaved_channels(p.in, p.out));
   // One unit at a time: where running sums start afresh must not depend on the number of threads.
   for (; units.begin < units.end; ++units.begin)
-    for_each_strip({units.begin, units.begin + 1}, p.out.h, plan.tile_h, [&](const Strip& s) { strips.strip(s); });
+    for_each_strip({units.begin, units.begin + 1}, p.out.h, plan.tile_h, [&](const RowStrip& s) { strips.strip(s); });
 }

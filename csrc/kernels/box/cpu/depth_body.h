@@ -143,7 +143,7 @@ void depth_units(const BoxDepth& p, const Plan& plan, Range units) {
   const int64_t blocks = ceil_div(p.out.h, plan.tile_h);
   // One unit at a time: where running sums start afresh must not depend on the number of threads.
   for (; units.begin < units.end; ++units.begin)
-    for_each_strip({units.begin, units.begin + 1}, p.out.d, plan.tile_d, [&](const Strip& s) {
+    for_each_strip({units.begin, units.begin + 1}, p.out.d, plan.tile_d, [&](const RowStrip& s) {
       const int64_t y = s.plane % blocks * plan.tile_h;
       strips.strip(s.plane / blocks, s.range, {y, std::min(p.out.h, y + plan.tile_h)});
     });

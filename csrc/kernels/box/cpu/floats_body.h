@@ -284,7 +284,7 @@ void group_units(const Box& p, const Plan& plan, Range units) {
   BoxGroups<A> groups(p, counts, interleaved_channels(p.in, p.out), plan.tile_w);
   // Strips begin and end between groups of the whole image.
   const int64_t above = box::position_in_group(p.first_row);
-  for_each_strip(units, above + p.out.h, plan.tile_h, [&](const Strip& s) {
+  for_each_strip(units, above + p.out.h, plan.tile_h, [&](const RowStrip& s) {
     groups.strip(s.plane, {std::max<int64_t>(0, s.range.begin - above), s.range.end - above});
   });
 }
@@ -299,7 +299,7 @@ void depth_group_units(const BoxDepth& p, const Plan& plan, Range units) {
       .window = double(p.kd) * double(p.kh) * double(p.kw), .kw = p.kw, .pad = p.place.pad_x, .w = p.plane_w};
   BoxGroups<A> groups(q, counts, pixel, plan.tile_w);
   const int64_t above = box::position_in_group(p.first_plane);
-  for_each_strip(units, above + p.out.d, plan.tile_d, [&](const Strip& s) {
+  for_each_strip(units, above + p.out.d, plan.tile_d, [&](const RowStrip& s) {
     const int64_t piece = s.plane % pieces.count;
     q.in.data = pixel_of(p.sums, 0, 0, 0, piece * pieces.rows, piece * pieces.columns);
     q.out.data = pixel_of(p.out, 0, 0, 0, piece * pieces.rows, piece * pieces.columns);

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/border.h"
-#include "core/period.h"
 
 namespace torch_conv::box {
 

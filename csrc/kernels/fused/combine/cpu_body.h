@@ -33,7 +33,7 @@ class CombineRows {
     copies_.resize(4 * copy_);
   }
 
-  void strip(const Strip& strip) {
+  void strip(const RowStrip& strip) {
     const int64_t plane = strip.plane / p_.out.d;
     n_ = plane / channels_, c_ = plane % channels_, z_ = strip.plane % p_.out.d;
     taken_ = INT64_MIN;
@@ -103,5 +103,5 @@ class CombineRows {
 template <typename A>
 void combine_units(const Combine& p, const Plan& plan, Range units) {
   CombineRows<A> rows(p, fused::pixel_of_row(p));
-  for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& strip) { rows.strip(strip); });
+  for_each_strip(units, p.out.h, plan.tile_h, [&](const RowStrip& strip) { rows.strip(strip); });
 }

@@ -35,7 +35,7 @@ class FusedRows {
     }
   }
 
-  void strip(const Strip& strip) {
+  void strip(const RowStrip& strip) {
     const int64_t n = strip.plane / channels_, c = strip.plane % channels_;
     for (FusedStage<A>& stage : stages_) stage.choose_taps(n, c);
     plane_ = in_.plane(n, c, 0, 0);
@@ -97,8 +97,8 @@ class FusedRows {
   std::vector<FusedStage<A>> stages_;
   const int64_t step_;  // of the stage that reads the image
   Placement place_;     // of the image's rows
-  Rows<A> in_;
-  typename Rows<A>::Plane plane_{};
+  InputRows<A> in_;
+  typename InputRows<A>::Plane plane_{};
   std::vector<Image> images_;  // of each output
   std::vector<OutputRows<A>> out_;
 };
@@ -106,5 +106,5 @@ class FusedRows {
 template <typename A>
 void fused_units(const Fused& p, const Plan& plan, Range units) {
   FusedRows<A> rows(p, fused::pixel_of_row(p), plan.tile_w);
-  for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& strip) { rows.strip(strip); });
+  for_each_strip(units, p.out.h, plan.tile_h, [&](const RowStrip& strip) { rows.strip(strip); });
 }

@@ -28,7 +28,7 @@ class SeparableRows {
     pointers_.resize(tile_rows_ - 1 + p.kh);
   }
 
-  void strip(const Strip& strip) {
+  void strip(const RowStrip& strip) {
     n_ = strip.plane / channels_, c_ = strip.plane % channels_;
     across_ = window_across<A>(p_, n_, c_), down_ = window_down<A>(p_, n_, c_);
     const Placement& place = p_.place;
@@ -124,8 +124,8 @@ class SeparableRows {
 
   const Separable& p_;
   const int64_t pixel_, tile_w_, channels_;
-  Rows<E> in_;
-  typename Rows<E>::Plane plane_{};
+  InputRows<E> in_;
+  typename InputRows<E>::Plane plane_{};
   OutputRows<A> out_;
   int tile_rows_ = 1;
   int64_t slots_ = 0, pitch_ = 0;
@@ -141,7 +141,7 @@ class SeparableRows {
 template <typename A, typename E>
 void separable_units(const Separable& p, const Plan& plan, Range units) {
   SeparableRows<A, E> rows(p, separable2d::pixel_of_row(p), plan.tile_w);
-  for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& strip) { rows.strip(strip); });
+  for_each_strip(units, p.out.h, plan.tile_h, [&](const RowStrip& strip) { rows.strip(strip); });
 }
 
 // Planes turned, a block of them at a time.

@@ -22,7 +22,7 @@ template <typename A, typename E>
 void image_across(const Separable& p, const separable2d::ImageRows& rows, int64_t first, A* sums, Range units) {
   const int64_t pixel = separable2d::pixel_of_row(p), channels = pixel > 1 ? 1 : p.in.c;
   const int64_t count = int64_t(rows.read.size());
-  Rows<E> in(p.in, pixel, p.place, p.kw);
+  InputRows<E> in(p.in, pixel, p.place, p.kw);
   in.open({0, p.out.w}, 1, 1);
   for (int64_t unit = units.begin; unit < units.end; ++unit) {
     const int64_t plane = unit / count, y = rows.read[unit % count];
@@ -46,7 +46,7 @@ void image_down(const Separable& p, const separable2d::ImageRows& rows, const Pl
   const int64_t most = shared ? std::min<int64_t>(kMaxTileRows, p.kh) : 1;
   OutputRows<A> out(p.out, pixel);
   std::vector<const A*> pointers;
-  for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& strip) {
+  for_each_strip(units, p.out.h, plan.tile_h, [&](const RowStrip& strip) {
     const int64_t n = (first + strip.plane) / channels, c = (first + strip.plane) % channels;
     const CpuWindow<A> window = window_down<A>(p, n, c);
     for (int64_t x = 0; x < p.out.w; x += plan.tile_w) {

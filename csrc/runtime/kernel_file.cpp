@@ -1,4 +1,4 @@
-#include "runtime/entry.h"
+#include "runtime/kernel_file.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -18,17 +18,17 @@ namespace torch_conv::cuda {
 
 namespace {
 
-// A file: the description and the symbol, each ended by a 0; the compressed code; the hash of all of it.
+// A file: the description and the symbol, each ended by a 0; the compressed code; the hash of all these bytes.
 std::string pack(const std::string& description, const Binary& binary) {
   std::string bytes = description + '\0' + binary.symbol + '\0' + compress(binary.code);
   return bytes + hex(hash_of(bytes));
 }
 
-// Whoever writes there chooses the code that runs here.
+// Kernels from the folder run in this process, so no other user may write to it.
 bool is_private(const struct stat& s) { return s.st_uid == geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0; }
 
-// Of a file: a damaged one may claim any size. The largest kernel takes less than 1 MiB.
-constexpr off_t kLargestEntry = 64 << 20;
+// Bytes. A damaged file may have any size; the largest kernel takes less than 1 MiB.
+constexpr off_t kLargestFile = 64 << 20;
 
 std::string environment_or(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
@@ -44,17 +44,17 @@ std::string describe(const Kernel& kernel, int capability, const std::string& co
          "\n" + compile_flags() + "\n" + compiler;
 }
 
-std::string entry_path(const std::string& folder, const std::string& description) {
+std::string kernel_path(const std::string& folder, const std::string& description) {
   return folder + "/" + hex(hash_of(description)) + ".kernel";
 }
 
-std::optional<Binary> read_entry(const std::string& path, const std::string& description, bool own) {
-  // Without O_NONBLOCK a pipe of that name would be waited for.
+std::optional<Binary> read_kernel(const std::string& path, const std::string& description, bool own) {
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return std::nullopt;
   struct stat s {};
   std::string bytes;
-  if (fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_size <= kLargestEntry && (!own || is_private(s))) {
+  if (fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_size <= kLargestFile && (!own || is_private(s))) {
     bytes.resize(size_t(s.st_size));
     size_t done = 0;
     while (done < bytes.size()) {
@@ -77,7 +77,7 @@ std::optional<Binary> read_entry(const std::string& path, const std::string& des
   return Binary{bytes.substr(symbol, code - 1 - symbol), std::move(*whole)};
 }
 
-bool write_entry(const std::string& path, const std::string& description, const Binary& binary) {
+bool write_kernel(const std::string& path, const std::string& description, const Binary& binary) {
   std::string partial = path + ".XXXXXX";
   const std::string bytes = pack(description, binary);
   const int file = mkostemp(partial.data(), O_CLOEXEC);
@@ -97,7 +97,7 @@ bool write_entry(const std::string& path, const std::string& description, const 
 
 namespace {
 
-// Found when the module is loaded: its name may be relative to the folder that the process works in then.
+// Set when the module is loaded: its path may be relative to the working directory of that moment.
 const std::string kAheadFolder = [] {
   Dl_info info{};
   if (!dladdr(reinterpret_cast<void*>(&ahead_folder), &info) || !info.dli_fname) return std::string();

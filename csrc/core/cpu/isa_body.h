@@ -1,0 +1,8 @@
+// The CPU loops of all kernel families, then those of one. Text of each_isa.h: compiled once per instruction set.
+// clang-format off
+#include "core/cpu/vec.h"
+#include "core/cpu/rows.h"
+#include "core/cpu/correlate.h"
+#include "core/cpu/output.h"
+#include TC_CPU_BODY
+// clang-format on
