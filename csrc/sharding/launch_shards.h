@@ -137,7 +137,7 @@ void bring_planes(Call& call, const Shard& shard, const Problem& p, void* reads,
   if (!dense || pieces[0].decision.problem.in.c != p.in.c) return;
   near.emplace(shard);
   if (!near->any()) return;
-  if (!call.runs()) call.explain("its boundaries read copies of other GPUs' planes instead, which are made aside");
+  if (!call.runs()) call.explain("its boundary strips read copies of other GPUs' planes instead, which are made aside");
   near->bring(call, reads, fresh);
   const Peers copies = peers(near->shard(), p.in.dtype, 3);
   for (Piece<Problem>& piece : pieces) {

@@ -133,7 +133,7 @@ class Spatial {
     Range& u = job.interior = job.outputs;
     if (u.size() > 0 && own.size() < n_) find_interior(job);
     if (u.size() > 0 && u.size() < job.outputs.size()) find_neighbours(job);
-    if (u.size() == 0 || !call_footprint_.whole || job.above || job.below)
+    if (u.size() == 0 || !call_footprint_.all_rows || job.above || job.below)
       job.result = result_for(i, job.outputs.size());
     return job;
   }
@@ -167,7 +167,7 @@ class Spatial {
     const Range rows = whole_.own(job.index);
     const auto [begin, end] = rows_under(job.outputs, footprint_);
     // Along the first spatial axis: rows of images, planes of volumes.
-    if (!call_footprint_.direct || !on_cuda(call_, own) || from_end_ != axes_ || begin > rows.begin) return;
+    if (!call_footprint_.reads_shards || !on_cuda(call_, own) || from_end_ != axes_ || begin > rows.begin) return;
     const auto holds = [&](int64_t row, int64_t count) -> const Tensor* {
       const Tensor& t = whole_.shards[holder_of(map_index(row, n_, Border::circular), whole_.starts)];
       const bool plain = t.size(whole_.dim) >= count && merge_leading(t, Dtype::f32, axes_);
@@ -185,7 +185,7 @@ class Spatial {
     const Range read = rows_read(outputs, footprint_, n_, call_footprint_.border);
     Strip strip{outputs, {read}, read.begin - first_row(outputs.begin), *job.own};
     const int64_t above = std::max<int64_t>(0, -read.begin), below = std::max<int64_t>(0, read.end - n_);
-    if (circular() && call_footprint_.ends && above + below > 0) {
+    if (circular() && call_footprint_.zeros_outside && above + below > 0) {
       // The strip ends where the image does: rows of both its ends, whose border is that of the image.
       if (above + below + read.size() >= n_) strip.rows = {{0, n_}}, strip.pad = -first_row(outputs.begin);
       else if (above > 0) strip.rows = {{0, read.end}, {n_ - above, n_}}, strip.pad = above;
@@ -231,13 +231,14 @@ class Spatial {
       for (Job& other : jobs)  // this one first
         if ((other.above || other.below) && pad_of(other) == part.pad) part.shards.push_back(&other);
       const size_t lines = call_.lines ? call_.lines->size() : 0;
-      note(job, "its interior and its boundaries, which read other shards where they lie; and further shards alike");
+      note(job,
+           "its interior and its boundary strips, which read other shards where they lie; and further shards alike");
       on_part(part, own);
       if (job.done) return;
       if (call_.lines) call_.lines->resize(lines);
     }
     note(job, "its interior");
-    if (call_footprint_.whole) {
+    if (call_footprint_.all_rows) {
       job.result = on_whole(own);  // the strips' outputs come on top
       return;
     }
@@ -252,7 +253,7 @@ class Spatial {
     for (const Range& outputs : {Range{job.outputs.begin, job.interior.begin}, {job.interior.end, job.outputs.end}})
       if (outputs.size() > 0) strips.push_back(strip_of(job, outputs));
     if (strips.size() == first) return;
-    note(job, "its boundaries, from rows that are copied");
+    note(job, "its boundary strips, from rows that are copied");
     const std::span boundaries = std::span(strips).subspan(first);
     {
       const CurrentStream side(*job.own, begin_boundaries(job, boundaries));
@@ -260,13 +261,13 @@ class Spatial {
       for (Strip& strip : boundaries) lay_out(strip, rows);
       rows.run(call_);
       for (Strip& strip : boundaries) {
-        if (call_footprint_.whole) strip.tensor = on_whole(strip.tensor);
+        if (call_footprint_.all_rows) strip.tensor = on_whole(strip.tensor);
         else filter_rows(job, strip.tensor, strip.pad, strip.outputs);
       }
     }
     streams_->end(*job.own, true);
     record([own = index_of(*job.own)](Replay& r) { r.side.reset(), r.streams->end(r.tensor(own), true); });
-    if (!call_footprint_.whole) return;
+    if (!call_footprint_.all_rows) return;
     RowCopies outputs;
     for (const Strip& strip : boundaries)
       outputs.add(job.result, strip.outputs.begin - job.outputs.begin, strip.tensor, footprint_.pad - strip.pad,

@@ -111,7 +111,7 @@ struct Chain {
   int shared_bytes;
   int count, halo, first_radius, stride;  // see Pipeline
   bool thins, extends_rows;
-  bool marches;
+  bool streams;
   StreamingShape streaming;
   void (*pack)(const Fused&, PackedTaps&);
 };
@@ -129,7 +129,7 @@ Chain chain_of(Pipeline<Stages...>, int bytes) {
           .stride = P::stride,
           .thins = P::thins,
           .extends_rows = P::extends_rows,
-          .marches = kStreams<P>,
+          .streams = kStreams<P>,
           .streaming = streaming_shape<P>(bytes),
           .pack = pack_pipeline<Stages...>};
 }

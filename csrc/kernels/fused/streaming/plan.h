@@ -10,7 +10,7 @@ void launch_streaming(const Fused& p, const Plan& plan, const Site& site);
 inline const char* streaming_refusal(const Fused& p, const Arch& arch) {
   if (const char* no = bulk_pipeline_refusal(p, arch)) return no;
   const Chain chain = *find_chain(p);
-  if (!chain.marches) return "no sum of windows of 9 taps and more";
+  if (!chain.streams) return "no sum of windows of 9 taps and more";
   if (!p.peers.all(tma::vectors_possible)) return "other shards' rows not 16-byte aligned";
   return edges_of(p, chain).margin > 0 ? "a border that is not made of pixels" : nullptr;
 }
