@@ -1,4 +1,4 @@
-"""Where F.conv1d, F.conv2d and F.conv3d are ahead of our kernels: measurements for csrc/dispatch/conv/handover.cpp.
+"""Where F.conv1d, F.conv2d and F.conv3d are ahead of our kernels: measurements for csrc/dispatch/conv/handover_table.h.
 
 python benchmarks/handover.py [--device cuda] [--only '*NHWC*'] [--seconds 230] [--json FILE] [--list]
 python benchmarks/handover.py --device cpu --json FILE --again       # on a CPU that others use: some runs

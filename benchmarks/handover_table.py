@@ -1,4 +1,4 @@
-"""The table of csrc/dispatch/conv/handover.cpp beside the measurements that chose it.
+"""The table of csrc/dispatch/conv/handover_table.h beside the measurements that chose it.
 
 python benchmarks/handover_table.py     # for results/handover-*.json: what each row should say, and where it is wrong
 """

@@ -46,7 +46,7 @@ VARIANTS = {
         *("channels_mma", "rows", "rows_mma", "general"),
     ],
     "direct3d": ["streaming_tma", "streaming", "window", "general", "planes", "channels"],
-    "separable3d": ["streaming", "streaming_unaligned", "passes"],
+    "separable3d": ["streaming", "streaming_unaligned", ""],  # "": the chosen one, which may be passes
     "fused": ["streaming", "tile_tma", "tile"],
     "fused3d": ["streaming"],
     "causal": ["rows", "channels", "general"],

@@ -47,7 +47,7 @@ def launches(function, volume, sizes, dim=-3, **options):
     return kernel
 
 
-def marches(lines):
+def streams(lines):
     """Of each launch: does it read the neighbour shards?"""
     return ["through all shards" in line for line in lines if "streaming" in line]
 
@@ -98,11 +98,11 @@ def test_where_strips_stay(monkeypatch):
         assert launches(call, volume, [30, 2, 28]) == "strips"
         kernels = torch_conv.explain(call, split(volume, ["cpu"] * 3, -3, [30, 3, 27])).lines
         assert sum("through all shards" in line for line in kernels) == 2
-        assert any("shard 1, its boundaries, from rows that are copied" in line for line in kernels)
+        assert any("shard 1, its boundary strips, from rows that are copied" in line for line in kernels)
         assert launches(call, volume, [29, 7, 24]) == there
         with monkeypatch.context() as patch:
             patch.setenv("TORCH_CONV_NO_PEER", "1")
-            assert "boundaries, which" not in str(torch_conv.explain(call, split(volume, ["cpu"] * 3, -3)))
+            assert "boundary strips, which" not in str(torch_conv.explain(call, split(volume, ["cpu"] * 3, -3)))
     channels_last = torch.zeros(1, 8, 60, 40, 64).contiguous(memory_format=torch.channels_last_3d)
     assert launches(direct(3), channels_last, [20, 20, 20]) == "strips"  # CHANNELS is faster
     small = [torch.zeros(4, 64, 8, 56, 56, dtype=torch.float16) for _ in range(3)]
@@ -131,7 +131,7 @@ def test_streams_aside_take_seams_apart(monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", "1")
     lines = torch_conv.explain(direct(5), split(torch.zeros(1, 2, 60, 40, 64), ["cpu"] * 3, -3)).lines
-    assert marches(lines) == [*(False, True), *(False, True, True), *(False, True)]
+    assert streams(lines) == [*(False, True), *(False, True, True), *(False, True)]
 
 
 LARGE = [("direct 3", direct(3), 256), ("separable 5", separable(5), 1024), ("separable 9", separable(9), 1024)]
@@ -147,13 +147,13 @@ def test_large_volumes_have_separate_boundaries(name, function, side, monkeypatc
         return torch_conv.explain(function, split(volume, ["cpu"] * 3, -3)).lines
 
     lines = lines_of(3 * 256, side, 1024)
-    assert marches(lines) == [*(False, True), *(False, True, True), *(False, True)]
+    assert streams(lines) == [*(False, True), *(False, True, True), *(False, True)]
     depths = {re.search(r"tile \d+x\d+x(\d+),", line)[1] for line in lines if "through all shards" in line}
     assert len(depths) == 1 and int(*depths) <= 55
     copied = any("read copies of other GPUs' planes" in line for line in lines)
     assert copied == (name == "separable 9")
-    assert marches(lines_of(3 * 256, 64, 64)) == [True] * 3
-    assert marches(lines_of(3 * 64, side, 1024)) == [True] * 3
+    assert streams(lines_of(3 * 256, 64, 64)) == [True] * 3
+    assert streams(lines_of(3 * 64, side, 1024)) == [True] * 3
 
 
 def test_interiors_without_a_kernel_stay_with_their_boundaries(monkeypatch):
@@ -164,7 +164,7 @@ def test_interiors_without_a_kernel_stay_with_their_boundaries(monkeypatch):
     assert sum("launches 1" in line and "through all shards" in line for line in lines) == 3
     assert not any("rows that are copied" in line for line in lines)
     parts = split(torch.empty(2, 1, 3 * 228, 1024, 384), ["cpu"] * 3, -3)
-    assert len(marches(torch_conv.explain(separable(11), parts).lines)) == 2 + 3 + 2
+    assert len(streams(torch_conv.explain(separable(11), parts).lines)) == 2 + 3 + 2
 
 
 @pytest.mark.cuda
@@ -173,7 +173,7 @@ def test_seams_between_shards_of_one_gpu_stay_together():
     first, second = devices_at("gpus")(2)
     parts = split(torch.empty(1, 1, 3 * 150, 512, 1024, device=first), [first, first, second], -3)
     lines = torch_conv.explain(direct(3), parts).lines
-    assert marches(lines) == [*(True,), *(False, True, True), *(False, True)]
+    assert streams(lines) == [*(True,), *(False, True, True), *(False, True)]
 
 
 @pytest.fixture(scope="module", params=GPU_PLACES)
@@ -240,7 +240,7 @@ def test_bits_of_large_volumes(name, border, window):
     windows = [w.to(window) for w in windows]
     lines = torch_conv.explain(function, parts, *windows, border).lines
     boundaries = [False, True, True] if border == "circular" else [False, True]
-    assert marches(lines) == boundaries * 2
+    assert streams(lines) == boundaries * 2
     for _ in range(3):
         assert function(parts, *windows, border).gather(to[0]).equal(expected)
 

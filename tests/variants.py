@@ -15,7 +15,7 @@ VARIANTS = {
     "separable": ["tile", "tile_tma", "ring", "ring_unaligned", "strip", "shared_memory", "two_pass"],
     "box": ["bytes", "streaming", "plain", "strips", "groups"],
     "direct3d": ["streaming_tma", "streaming", "window", "general", "planes", "channels"],
-    "separable3d": ["streaming", "streaming_unaligned", "passes"],
+    "separable3d": ["streaming", "streaming_unaligned"],
     "box3d": ["streaming", "plain", "strips", "groups", "depth_ring", "depth_groups", "depth"],
     "fused": ["streaming", "tile_tma", "tile"],
     "fused3d": ["streaming"],

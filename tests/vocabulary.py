@@ -60,7 +60,7 @@ KERNELS = [
     Rule(r"/march\b", "/streaming"),
     Rule(r"\b(direct2d|separable)_products\b", r"\1_mma"),
     Rule(r"/products\b", "/mma"),
-    Rule(r"\bits seams\b", "its boundaries"),
+    Rule(r"\bits seams\b", "its boundary strips"),
     Rule(r"(?<=\bseparable/)shared\b|(?<=\bnot )shared(?=: )|(?<=\bseparable_)shared\b", "shared_memory"),
     Rule(r"\bcausal::Lie::", "causal::Alignment::"),
     Rule(r"\bbox::Finish::mean\b", "box::Finish::mean_inside"),
@@ -118,6 +118,7 @@ NAMES = [
     Rule(r"\bMARCH(_TMA)?\b", r"STREAMING\1"),
     Rule(r"\b(k?)March(?=[A-Z])", r"\1Streaming"),
     Rule(r"\bkMarches\b", "kStreams"),
+    Rule(r"(?<=chain\.)marches\b", "streams", "csrc/kernels/fused/"),
     Rule(r"(?<=[a-z0-9]_)march(?![a-z])|(?<![A-Za-z_])march(?=_[a-z])", "streaming"),
     Rule(r"\bmarch(?=(_plan)?\.(cuh|h|cpp)\b)", "streaming"),
     # Products on tensor cores are mma; those of numbers keep the word.
@@ -205,7 +206,6 @@ NAMES = [
     # Refusals.
     Rule(r"\b(pixels|voxels|elements) of a row do not lie side by side", r"\1 of a row are not contiguous"),
     Rule(r"\bchannels do not lie side by side", "channels are not innermost"),
-    Rule(r"\bits seams\b", "its boundaries"),
     Rule(r"\bmarching (along|down)\b", r"streaming \1"),
     Rule(r"\bmarch(es)? (along|down|downwards|through)\b", lambda m: f"stream{'s' if m[1] else ''} {m[2]}"),
     Rule(r"\bchannels side by side\b", "interleaved channels"),

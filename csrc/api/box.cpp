@@ -6,9 +6,9 @@
 #include "api/filters.h"
 #include "api/float64.h"
 #include "api/operator.h"
+#include "api/schema.h"
 #include "core/ranges.h"
 #include "dispatch/dispatch.h"
-#include "dispatch/passes.h"
 #include "dispatch/volumes.h"
 #include "graph/launch_graph.h"
 #include "kernels/box/order.h"
@@ -17,15 +17,15 @@ namespace torch_conv {
 
 namespace {
 
-// Small windows over floats are the separable kernel family's, on every device and whatever the layout: it has the same
-// bits everywhere, and on CUDA its compiled windows are faster than the box kernel family's (3x3 95 against 50 % of
-// copy; float32 8192^2, one NVIDIA H200). Integers stay with running sums, which are exact.
-bool floats_in_small_windows(const Box& p) {
+// Whether the separable kernel family serves a box: small windows over floats, on every device and in any layout, so
+// that bits are the same everywhere. On CUDA its compiled windows are faster than the box kernel family's: 3x3 of
+// float32 8192^2 has 95 against 50 % of a copy's speed (one NVIDIA H200). Running sums of integers are exact.
+bool separable_serves(const Box& p) {
   return !is_integer(p.in.dtype) && p.out.dtype == p.in.dtype && p.kh == p.kw && p.kh % 2 == 1 && p.kh <= 13 &&
          p.place.border != Border::skip;
 }
 
-// The window as rows of taps in the accumulation dtype, the scale in the last of them.
+// The window as rows of taps along x, y and z in the accumulation dtype. The last row holds the scale.
 using BoxTaps = std::shared_ptr<std::vector<std::byte>>;
 BoxTaps taps_of_box(const Call& call, const Box& p, bool volume) {
   const int64_t count = p.kw + p.kh + p.kd, bytes = acc_bytes(p.in.dtype);
@@ -60,7 +60,8 @@ Separable as_separable(const Box& p, const BoxTaps& taps, bool cuda) {
           .peers = p.peers};
 }
 
-// Sums of whole numbers below 2^24 stand in float32 as they are, others of integers need float64; floats take float32.
+// float32 holds sums of whole numbers below 2^24 exactly; larger sums of integers need float64. Floats take the
+// accumulation dtype.
 Dtype sums_dtype(const Box& p) {
   if (!is_integer(p.in.dtype)) return accumulation_dtype(p.in.dtype);
   double largest = p.in.dtype == Dtype::u8 ? 255 : 65535;
@@ -71,20 +72,20 @@ Dtype sums_dtype(const Box& p) {
   return largest * double(p.kh) * double(p.kw) < double(1 << 24) ? Dtype::f32 : Dtype::f64;
 }
 
-// Where the outputs at hand lie in the whole image, along an axis of n pixels.
-struct Cut {
+// The first output of the call along an axis, and the size of the whole image, where the call's image has n pixels.
+struct AxisPart {
   int64_t first, whole;
 };
-Cut cut_along(const Call& call, int axis, int64_t n) {
-  return call.part && call.part->axis == axis ? Cut{call.part->first, call.part->whole} : Cut{0, n};
+AxisPart axis_part(const Call& call, int axis, int64_t n) {
+  return call.part && call.part->axis == axis ? AxisPart{call.part->first, call.part->whole} : AxisPart{0, n};
 }
 
-// Sums of the planes' windows into scratch memory, then along z.
+// Sums the planes' windows into scratch memory, then along z.
 void planes_then_depth(Call& call, const Target& target, const ImageView& in, Box p, bool valid) {
-  if (valid) p.place.normalized = false;  // every window lies inside: its volume stands in the scale
+  if (valid) p.place.normalized = false;  // every window lies inside, so the scale has its volume
   const Dtype dtype = sums_dtype(p);
   const double area = double(p.kh) * double(p.kw);
-  const Cut planes = cut_along(call, 0, p.in.d);
+  const AxisPart planes = axis_part(call, 0, p.in.d);
   const Tensor scratch = empty_result(call, in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3),
                                       3, scalar_type_of(dtype));
   const Image sums = *merge_leading(scratch, dtype, 3);
@@ -126,10 +127,10 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
         "windows over integer images must hold at most 2^47 pixels");
   const Geometry g = place_window(call, in.image, size, axes, o);
   if (!is_integer(in.image.dtype)) call.footprint.axis[0].group = call.footprint.axis[1].group = box::kGroup;
-  call.footprint.direct = true;
+  call.footprint.reads_shards = true;
   return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
     const Target target(call, input);
-    const Cut rows = cut_along(call, 1, in.image.h), columns = cut_along(call, 2, in.image.w);
+    const AxisPart rows = axis_part(call, 1, in.image.h), columns = axis_part(call, 2, in.image.w);
     const Box problem{.in = in.image,
                       .out = image,
                       .kd = size.d,
@@ -141,9 +142,9 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
                       .whole_h = rows.whole,
                       .whole_w = columns.whole,
                       .peers = peers_of(call, in.image, axes)};
-    const bool may = algorithm != Algorithm::box && floats_in_small_windows(problem);
+    const bool separable = algorithm != Algorithm::box && separable_serves(problem);
     if (axes == 3) {
-      if (may && size.d == size.h && in.image.dtype != Dtype::f64) {
+      if (separable && size.d == size.h && in.image.dtype != Dtype::f64) {
         const BoxTaps taps = taps_of_box(call, problem, true);
         return run_passes(call, target, in, axes, as_separable(problem, taps, target.cuda()));
       }
@@ -153,11 +154,12 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
       if (problem.peers.any()) return;  // the depth pass reads no planes of other shards
       return planes_then_depth(call, target, in, problem, is_valid_padding(op, o.padding));
     }
-    check(may || algorithm != Algorithm::separable, op,
+    check(separable || algorithm != Algorithm::separable, op,
           "algorithm 'separable' serves odd square windows up to 13x13 of floating-point images, in their own dtype");
-    if (wide && may) return run_in_float64(as_separable(problem, taps_of_box(call, problem, false), false), element);
+    if (wide && separable)
+      return run_in_float64(as_separable(problem, taps_of_box(call, problem, false), false), element);
     if (wide) return run_in_float64(problem, element);
-    if (may) run(call, target, as_separable(problem, taps_of_box(call, problem, false), target.cuda()));
+    if (separable) run(call, target, as_separable(problem, taps_of_box(call, problem, false), target.cuda()));
     else run(call, target, problem);
   });
 }
@@ -191,7 +193,20 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 
 }  // namespace
 
-// One function serves both: the kernel families part by device.
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
+  define_with_out(
+      m,
+      "box2d(Tensor input, int[2] kernel_size, str border_type='reflect', bool normalized=True, str padding='same', "
+      "*, float value=0.0, int[2]? anchor=None, ScalarType? output_dtype=None, str algorithm='auto') -> Tensor");
+  define_with_out(m,
+                  "box3d(Tensor input, int[3] kernel_size, str border_type='replicate', bool normalized=True, *, "
+                  "str padding='same', float value=0.0, int[3]? anchor=None, ScalarType? output_dtype=None, "
+                  "str algorithm='auto') -> Tensor");
+  m.def(
+      "_box2d_in_float64(Tensor input, int height, int width, str border_type, bool normalized, int anchor_y, "
+      "int anchor_x, Tensor(a!) out) -> ()");
+}
+
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
   register_operators(m);
   implement_in_float64<&box2d_in_float64, "_box2d_in_float64">(m);

@@ -19,7 +19,7 @@ constexpr EntryPoints<CausalUpdate> kUpdate{causal::plan_update_cpu, causal::run
 
 template <typename Problem>
 void run(Call& call, const Target& target, const Problem& p, const EntryPoints<Problem>& entry_points) {
-  const Decision<Problem> d = decide(target, p, entry_points, environment("TORCH_CONV_VARIANT"));
+  const Decision<Problem> d = decide(target, p, entry_points, pinned_variant());
   check_serves(call, d);
   launch(call, target, d);
 }
@@ -50,7 +50,7 @@ void check_apart(const char* op, const char* written, const Tensor& t, const cha
   check(!overlap(t, other), op, written, " must not overlap ", read);
 }
 
-// What both operators check of x, weight and bias; x is (B, D, L) or, where `step`, also (B, D).
+// Checks x, weight and bias. x is (B, D, L), or with `step` also (B, D).
 void check_operands(const char* op, const Tensor& x, const Tensor& weight, const OptionalTensor& bias, bool step) {
   check(x.dim() == 3 || (step && x.dim() == 2), op, "x must have ", step ? "2 or 3" : "3", " dimensions, got ",
         x.dim());
@@ -69,7 +69,7 @@ OptionalTensor dense(const Call& call, const OptionalTensor& t) {
   return t ? OptionalTensor(dense(call, *t)) : std::nullopt;
 }
 
-// A tensor (B, D, L), or (B, D) as one step.
+// (B, D, L), or (B, D) as one step.
 Signal signal_of(const Tensor& t) { return {t.data_ptr(), t.stride(0), t.stride(1), t.dim() == 3 ? t.stride(2) : 1}; }
 Signal signal_of(const OptionalTensor& t) { return t ? signal_of(*t) : Signal{}; }
 template <typename T>
@@ -87,7 +87,7 @@ Tensor fresh(const Call& call, const Tensor& x, int64_t last) {
   return allocate(call, x, {n, c, last}, {c * last, 1, c}, x.scalar_type());
 }
 
-// The sequence, and where `after` is wanted the last inputs behind it.
+// The sequence, and the last inputs where they are `wanted`.
 std::vector<Tensor> convolve(Call& call, const Tensor& x, const Tensor& weight, const OptionalTensor& bias,
                              const OptionalTensor& seq_idx, const OptionalTensor& initial_states,
                              const OptionalString& activation, bool wanted) {
@@ -185,8 +185,8 @@ std::vector<Tensor> update(Call& call, const Tensor& x, const Tensor& conv_state
   return {out};
 }
 
-// Replays the recorded graph of a call, or makes the call. A caller's tensor that the call writes into is its `out`,
-// which must not overlap any other argument.
+// Replays the recorded graph of a call, or calls `first`. `call.out` is the caller's tensor that the call writes; it
+// must not overlap any other argument.
 template <typename F, typename... Args>
 std::vector<Tensor> repeat(const char* name, Call& call, const F& first, const Tensor& x, const Args&... args) {
   if (!repeatable(call, x)) return first(call, x, args...);
@@ -204,8 +204,8 @@ Tensor causal_conv1d(Tensor x, Tensor weight, OptionalTensor bias, OptionalTenso
 std::tuple<Tensor, Tensor> causal_conv1d_states(Tensor x, Tensor weight, OptionalTensor bias, OptionalTensor seq_idx,
                                                 OptionalTensor initial_states, OptionalString activation) {
   Call call{"causal_conv1d"};
-  auto made = repeat("causal_conv1d", call, convolve, x, weight, bias, seq_idx, initial_states, activation, true);
-  return {made[0], made[1]};
+  auto results = repeat("causal_conv1d", call, convolve, x, weight, bias, seq_idx, initial_states, activation, true);
+  return {results[0], results[1]};
 }
 
 Tensor causal_conv1d_states_out(Tensor x, Tensor weight, OptionalTensor bias, OptionalTensor seq_idx,
@@ -254,6 +254,23 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 }
 
 }  // namespace
+
+// `_states` returns the last inputs too; `_states_out` writes them into a tensor.
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
+  const std::string causal =
+      "(Tensor x, Tensor weight, Tensor? bias=None, Tensor? seq_idx=None, Tensor? initial_states=None, "
+      "str? activation=None";
+  m.def(("causal_conv1d" + causal + ") -> Tensor").c_str());
+  m.def(("causal_conv1d_states" + causal + ") -> (Tensor, Tensor)").c_str());
+  m.def(("causal_conv1d_states_out" + causal + ", *, Tensor(a!) final_states_out) -> Tensor").c_str());
+  const std::string update =
+      ", Tensor weight, Tensor? bias=None, str? activation=None, Tensor? cache_seqlens=None, "
+      "Tensor? conv_state_indices=None)";
+  m.def(("causal_conv1d_update(Tensor x, Tensor(a!) conv_state" + update + " -> Tensor").c_str());
+  for (const std::string name : {"_causal_conv1d_query", "_causal_conv1d_states_query"})
+    m.def((name + "(str question, " + causal.substr(1) + ", Tensor? final_states_out=None) -> int[]").c_str());
+  m.def(("_causal_conv1d_update_query(str question, Tensor x, Tensor conv_state" + update + " -> int[]").c_str());
+}
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_operators(m); }
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }

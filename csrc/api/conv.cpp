@@ -1,9 +1,9 @@
-// conv1d, conv2d and conv3d: checks, the route to our kernels or to torch, and the result.
+// conv1d, conv2d and conv3d: checks, the route to our kernels or to torch, the result.
 #include "api/conv.h"
 
-#include "api/conv_checks.h"
 #include "api/filters.h"
 #include "api/operator.h"
+#include "api/schema.h"
 #include "dispatch/conv/conv.h"
 #include "graph/allocate.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 Convolution numbers_of(Call& call, const Tensor& input, const Tensor& weight, const ConvOptions& o) {
   std::optional<Sizes> padding = o.padding;
-  if (o.word && *o.word == "same") padding.reset();
+  if (o.padding_name && *o.padding_name == "same") padding.reset();
   return {on_cuda(call, input) ? Convolution::cuda : Convolution::cpu,
           input.scalar_type(),
           sizes_of(input),
@@ -26,7 +26,7 @@ Convolution numbers_of(Call& call, const Tensor& input, const Tensor& weight, co
           o.padding_mode};
 }
 
-// Why torch serves a call; "" if our kernels do.
+// The reason why torch serves a call, or "".
 std::string why_torch(const Convolution& conv, const std::string& algorithm) {
   if (algorithm == "torch") return "algorithm 'torch'";
   return algorithm == "auto" ? route_convolution(conv).why : "";
@@ -40,8 +40,8 @@ Sizes without_height(Sizes sizes) {
   return sizes;
 }
 
-// The windows of a call on some channels of a whole: whole groups of them, and the outputs that they make.
-void cut_groups(const Call& call, int axes, Tensor& weight, std::optional<Tensor>& bias, int64_t& groups) {
+// The weight and the bias of a call on some channels of a whole. The channels must be whole groups.
+void slice_groups(const Call& call, int axes, Tensor& weight, std::optional<Tensor>& bias, int64_t& groups) {
   if (!call.slice || call.slice->dim_from_end != axes + 1) return;
   const int64_t in = weight.size(1), out = weight.size(0) / groups, begin = call.slice->begin, size = call.slice->size;
   check(groups > 1, call.op, "a dense convolution cannot be split along its channels");
@@ -56,7 +56,7 @@ Sums sums_of(const std::string& algorithm) {
   return algorithm == "direct" ? Sums::chain : algorithm == "tensor_core" ? Sums::mma : Sums::any;
 }
 
-// Is the convolution one of the depthwise kernel family? Refuses algorithms that serve others only.
+// Whether the depthwise kernel family may serve the convolution. Refuses algorithms that serve other convolutions.
 bool is_depthwise(const char* op, int axes, const Tensor& input, const Tensor& weight, const ConvOptions& o,
                   Border border) {
   const bool served = served_here(input.scalar_type(), sizes_of(weight), o.groups);
@@ -68,38 +68,29 @@ bool is_depthwise(const char* op, int axes, const Tensor& input, const Tensor& w
   return depthwise;
 }
 
-// Placement of the windows, size of the result, and the call's footprint. Refuses windows larger than the padded image.
-Geometry place_windows(Call& call, int axes, const Tensor& input, const Tensor& weight, const ConvOptions& o,
-                       Border border) {
-  Geometry g{.place = {.pad_y = 0, .pad_x = 0, .border = border}, .out = {.h = 1, .w = 1}};
-  Extent span{.h = 1, .w = 1}, padded{.h = 1, .w = 1};
-  const std::vector<Pads> all = all_pads(call.op, o, weight);
-  const auto place_axis = [&](int from_end, int64_t& pad, int64_t& stride, int64_t& dilation, int64_t Extent::*axis) {
-    if (from_end > axes) return;
-    const int i = axes - from_end;
-    pad = all[i].before, stride = o.stride[i], dilation = o.dilation[i];
-    span.*axis = dilation * (weight.size(2 + i) - 1) + 1;
-    padded.*axis = input.size(input.dim() - from_end) + all[i].before + all[i].after;
-    g.out.*axis = (padded.*axis - span.*axis) / stride + 1;
-    call.footprint.axis[kAxes - from_end] = {pad, span.*axis, stride, (span.*axis - 1) / 2 - pad, g.out.*axis};
-  };
-  Placement& p = g.place;
-  place_axis(3, p.pad_z, p.stride_z, p.dilation_z, &Extent::d);
-  place_axis(2, p.pad_y, p.stride_y, p.dilation_y, &Extent::h);
-  place_axis(1, p.pad_x, p.stride_x, p.dilation_x, &Extent::w);
-  if (span.d > padded.d || span.h > padded.h || span.w > padded.w) {
-    const int spatial = std::max(axes, 2);
-    refuse(call.op, "a window of ", extent_text(span, spatial), " does not fit into the padded ",
-           axes == 3 ? "volume of " : "image of ", extent_text(padded, spatial));
+// Refuses windows larger than the padded image.
+Geometry place_conv_windows(Call& call, int axes, const Tensor& input, const Tensor& weight, const ConvOptions& o,
+                            Border border) {
+  const std::vector<Pads> pads = all_pads(call.op, o, weight);
+  std::vector<AxisWindow> windows;
+  for (int i = 0; i < axes; ++i) {
+    AxisWindow& w = windows.emplace_back(AxisWindow{.pixels = input.size(input.dim() - axes + i),
+                                                    .taps = weight.size(2 + i),
+                                                    .stride = o.stride[i],
+                                                    .dilation = o.dilation[i],
+                                                    .before = pads[i].before,
+                                                    .after = pads[i].after});
+    w.middle = (w.span() - 1) / 2 - w.before;
   }
-  call.footprint.border = border;
-  apply_part(call, g);
-  return g;
+  if (larger_than_padded(windows))
+    refuse(call.op, "a window of ", spans_text(windows), " does not fit into the padded ",
+           axes == 3 ? "volume of " : "image of ", padded_text(windows));
+  return place_axes(call, windows, {.pad_y = 0, .pad_x = 0, .border = border});
 }
 
-// torch's own padding by reflection or wrapping is at most the image.
-void check_padding_of_torch(const char* op, int axes, const Tensor& input, const Tensor& weight, const ConvOptions& o,
-                            const Convolution& conv) {
+// torch pads by reflection or wrapping at most by the image.
+void check_torch_padding(const char* op, int axes, const Tensor& input, const Tensor& weight, const ConvOptions& o,
+                         const Convolution& conv) {
   const std::optional<int> axis = too_much_padding(conv);
   if (!axis) return;
   const int64_t n = input.size(input.dim() - axes + *axis);
@@ -112,7 +103,7 @@ void check_padding_of_torch(const char* op, int axes, const Tensor& input, const
 
 Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optional<Tensor> bias, ConvOptions o) {
   const char* op = call.op;
-  if (call.slice) cut_groups(call, axes, weight, bias, o.groups);
+  if (call.slice) slice_groups(call, axes, weight, bias, o.groups);
   if (call.of_shards) {
     weight = on_device_of(call, input, weight);
     if (bias) bias = on_device_of(call, input, *bias);
@@ -121,18 +112,18 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   const Border border = padding_border(op, o.padding_mode);
   const bool depthwise = is_depthwise(op, axes, input, weight, o, border);
   const Convolution convolution = numbers_of(call, input, weight, o);
-  // One route serves the whole image and its parts.
+  // Parts take the route of the whole image.
   const std::string why = call.whole ? call.whole->by_torch : why_torch(convolution, o.algorithm);
-  const Geometry g = place_windows(call, axes, input, weight, o, border);
-  if (!why.empty() && !call.part) check_padding_of_torch(op, axes, input, weight, o, convolution);
+  const Geometry g = place_conv_windows(call, axes, input, weight, o, border);
+  if (!why.empty() && !call.part) check_torch_padding(op, axes, input, weight, o, convolution);
 
   const int spatial = std::max(axes, 2);
   const Tensor images = axes == 1 ? with_height(input) : input;
   Sizes sizes = resized(images, g.out, spatial);
   sizes[sizes.size() - spatial - 1] = weight.size(0);
   const Sums sums = sums_of(o.algorithm);
-  // An activation after the launch needs the whole shard, and the depthwise kernel family reads no neighbour shards.
-  call.footprint.direct = axes >= 2 && why.empty() && o.activation == Activation::none && sums != Sums::mma;
+  // An activation runs on the whole shard after the launch. The depthwise kernel family reads no neighbour shards.
+  call.footprint.reads_shards = axes >= 2 && why.empty() && o.activation == Activation::none && sums != Sums::mma;
   call.footprint.by_torch = why;
   call.footprint.result = axes == 1 ? without_height(sizes) : sizes, call.footprint.dtype = input.scalar_type();
   if (call.only_footprint()) return input;
@@ -159,7 +150,7 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
 
 namespace {
 
-// `padding` is a list or a word.
+// `padding` is a list or a name.
 template <int axes, typename Pad>
 Tensor convolution(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                    const Sizes& stride, const Pad& padding, const Sizes& dilation, const int64_t& groups,
@@ -167,7 +158,7 @@ Tensor convolution(Call& call, const Tensor& input, const Tensor& weight, const 
                    const std::optional<std::string>& activation) {
   ConvOptions o{stride, Sizes(axes, 0), {}, dilation, groups, padding_mode, algorithm};
   if constexpr (std::is_same_v<Pad, Sizes>) o.padding = padding;
-  else o.word = padding;
+  else o.padding_name = padding;
   o.activation = activation_of(call.op, activation);
   return conv(call, axes, input, weight, bias, o);
 }
@@ -182,6 +173,17 @@ void register_convolutions(torch::stable::detail::StableLibrary& m) {
 }
 
 }  // namespace
+
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
+  for (const std::string n : {"1", "2", "3"}) {
+    const std::string head = "(Tensor input, Tensor weight, Tensor? bias=None, int[" + n + "] stride=1, ";
+    const std::string tail = ", int[" + n +
+                             "] dilation=1, SymInt groups=1, *, str padding_mode='zeros', "
+                             "str algorithm='auto', str? activation=None) -> Tensor";
+    define(m, "conv" + n + "d" + head + "int[" + n + "] padding=0" + tail);
+    define(m, "conv" + n + "d.padding" + head + "str padding='valid'" + tail);
+  }
+}
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_convolutions(m); }
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_convolutions(m); }

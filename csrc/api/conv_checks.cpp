@@ -1,6 +1,5 @@
-#include "api/conv_checks.h"
-
-#include "api/filters.h"
+// The arguments of conv1d, conv2d and conv3d: names turned into values, and refusals.
+#include "api/conv.h"
 
 namespace torch_conv {
 
@@ -65,9 +64,9 @@ void check_conv(const char* op, const Tensor& input, const Tensor& weight, const
     check(p >= 0, op, "padding must be at least 0, got ", p);
     check(p <= kLargest, op, "padding must be at most ", kLargest, ", got ", p);
   }
-  if (o.word && !is_valid_padding(op, *o.word))
+  if (o.padding_name && !is_valid_padding(op, *o.padding_name))
     for (int64_t s : o.stride) check(s == 1, op, "padding='same' needs stride 1, got ", s);
-  const bool no_images = input.dim() == axes + 2 && input.size(0) == 0;  // which may have no pixels, as in F.convNd
+  const bool no_images = input.dim() == axes + 2 && input.size(0) == 0;  // they may have no pixels, as in F.convNd
   for (int axis = 0; axis < axes; ++axis) {
     if (input.size(input.dim() - axes + axis) < 1 && !no_images)
       refuse(op, "input must have at least one pixel an axis, got shape ", shape_text(sizes_of(input)));
@@ -79,4 +78,5 @@ void check_conv(const char* op, const Tensor& input, const Tensor& weight, const
   if (o.activation != Activation::none && (!dtype || is_integer(*dtype)))
     refuse(op, "activation must be None for an input of dtype ", dtype_text(input.scalar_type()));
 }
+
 }  // namespace torch_conv

@@ -31,7 +31,7 @@ Derivatives Derivatives::of_images(const char* op, const std::string& mode, int6
   if (order == 1) {
     d.add(slope, smooth->row, {}, scaled(smooth->sum));
     d.add(smooth->row, slope, {}, scaled(smooth->sum));
-  } else if (mode == "sobel") {  // by the response to a unit second derivative, kornia's units
+  } else if (mode == "sobel") {  // kornia's units: the response to a second derivative of 1
     constexpr Row bend{1, 0, -2, 0, 1}, wide_slope{-1, -2, 0, 2, 1}, binomial{1, 4, 6, 4, 1};
     d.length_ = 5;
     d.add(bend, binomial, {}, scaled(64));
@@ -48,7 +48,7 @@ Derivatives Derivatives::of_images(const char* op, const std::string& mode, int6
 
 Derivatives Derivatives::of_volumes(const char* op, const std::string& mode) {
   check(mode == "diff" || mode == "sobel", op, "mode must be 'diff' or 'sobel', got '", mode, "'");
-  // Scaled axis by axis, by powers of two: differences are then what the kernel family for volumes has a short way for.
+  // Powers of two scale each axis. The kernel family for volumes computes such differences with fewer operations.
   const Row smooth = mode == "sobel" ? Row{0.25, 0.5, 0.25} : Row{0, 1, 0};
   constexpr Row slope{-0.5, 0, 0.5};
   Derivatives d;

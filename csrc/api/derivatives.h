@@ -1,4 +1,4 @@
-// The small windows of derivatives as rows of taps: one pass an axis.
+// The small windows of derivatives as rows of taps, one row an axis.
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@
 
 namespace torch_conv {
 
-// In torch_conv's own scales (torch_conv/functional/_stencils.py has the same numbers): the one that divides a window
-// stands in its row pass, the first, so that no sum between the passes is larger than those of the whole window.
+// torch_conv/functional/_stencils.py has the same numbers. The row pass, which is the first, divides by the window's
+// scale, so that sums between passes are no larger than the window's.
 class Derivatives {
  public:
   // Of images: order 1 (d/dx, d/dy) by sobel, diff, scharr or prewitt; order 2 (xx, xy, yy) by sobel or diff.
@@ -16,7 +16,7 @@ class Derivatives {
   // Of volumes: (d/dx, d/dy, d/dz) by diff or sobel, per voxel.
   static Derivatives of_volumes(const char* op, const std::string& mode);
 
-  // The windows over what has sums of dtype `sums`; the taps are this object's. `on_host` as in Taps.
+  // The windows with taps of dtype `sums`, in this object's memory. `on_host` as in Taps.
   Stage stage(Dtype sums, bool on_host, Point point, double number = 0) const;
 
  private:

@@ -1,9 +1,10 @@
-// filter2d and filter3d: any window, directly; over images also by FFT, or as a few separable filters.
+// filter2d and filter3d: any window, directly; over images also by FFT or by separable filters.
 #include "dispatch/filter/filter.h"
 
 #include "api/filters.h"
 #include "api/float64.h"
 #include "api/operator.h"
+#include "api/schema.h"
 
 namespace torch_conv {
 
@@ -15,7 +16,7 @@ Algorithm checked_algorithm(const char* op, const std::string& word, int axes) {
   return algorithm_of(op, word, {automatic, direct, tensor_core, fft, low_rank});
 }
 
-// The result of a call that makes none: it lies as the images do.
+// The result before its allocation, in the layout of the images.
 Image expected_result(const Call& call, const Image& in, const Geometry& g, const FilterOptions& o) {
   Image out = in;
   out.d = g.out.d, out.h = g.out.h, out.w = g.out.w;
@@ -34,14 +35,13 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   const Dtype element = in.image.dtype;
   if (o.in_float64) in.image.dtype = Dtype::f64;
   const Sums sums = axes == 2 ? sums_of(algorithm) : Sums::chain;
-  // Whether kernels take narrow taps is asked of the tensor at hand, without the neighbour shards: parts that may read
-  // those have wide taps, which all kernels take. Where the whole is a depthwise convolution no part reads other
-  // shards, and its kernels take narrow taps only.
+  // All kernels take wide taps, so parts that may read neighbour shards have wide taps. Parts of a depthwise
+  // convolution read no neighbour shards, and its kernels need narrow taps.
   const bool alone = !call.part || (call.whole && call.whole->algorithm == Algorithm::depthwise);
   const WindowOptions options{.flip = behaviour == "conv",
                               .normalized = normalize_taps(call.op, o),
                               .narrow = sums != Sums::chain && on_cuda(call, input) && alone};
-  const Window window = prepare_window(call, "kernel", kernel, axes, input, in.image, axes, options);
+  const Window window = checked_window(call, "kernel", kernel, axes, input, in.image, axes, options);
   const Geometry g = place_window(call, in.image, window.size, axes, o);
   Direct p{.in = in.image,
            .out = expected_result(call, in.image, g, o),
@@ -56,17 +56,17 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
            .sums = sums};
   const Target target(call, input);
   const auto decide = [&] { return dispatch_filter(call, target, axes, algorithm, kernel, options, window, p); };
-  const bool empty =
-      p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;  // `fill_result` runs nothing, but all is refused
+  // `fill_result` does not fill an empty result; the decision's refusals apply all the same.
+  const bool empty = p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;
   if (call.only_footprint() || empty) {
     const FilterDecision d = decide();
     call.footprint.algorithm = d.algorithm, call.footprint.sums = d.sums, call.footprint.by_values = d.by_values;
-    call.footprint.direct = d.algorithm == Algorithm::direct;
+    call.footprint.reads_shards = d.algorithm == Algorithm::direct;
   }
   return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
     p.out = image;
     if (o.in_float64) run_in_float64(p, element);
-    else run_filter(call, target, axes, decide(), p, window);
+    else run_filter(call, target, decide(), p, window);
   });
 }
 
@@ -92,7 +92,7 @@ void filter2d_in_float64(Tensor input, Tensor kernel, std::string border_type, i
   filter(call, 2, input, kernel, "corr", in_float64(border_type, "direct", anchor_y, anchor_x));
 }
 
-// Does 'auto' make this filter, its other arguments at their defaults, as separable passes?
+// Whether 'auto' computes this filter, with other arguments at their defaults, by separable passes.
 bool filter2d_by_passes(Tensor input, Tensor kernel) {
   Call call{.op = "filter2d", .purpose = Purpose::footprint};
   filter2d(call, input, kernel, "reflect", false, "same", "corr", 0, std::nullopt, {1, 1}, {1, 1}, std::nullopt,
@@ -108,7 +108,25 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 
 }  // namespace
 
-// One function serves both: the kernel families part by device.
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
+  define_with_out(
+      m,
+      "filter2d(Tensor input, Tensor kernel, str border_type='reflect', bool normalized=False, str padding='same', "
+      "str behaviour='corr', *, float value=0.0, int[2]? anchor=None, int[2] stride=1, int[2] dilation=1, "
+      "ScalarType? output_dtype=None, str algorithm='auto') -> Tensor");
+  // kornia's order of arguments and border
+  define_with_out(m,
+                  "filter3d(Tensor input, Tensor kernel, str border_type='replicate', bool normalized=False, "
+                  "str behaviour='corr', *, str padding='same', float value=0.0, int[3]? anchor=None, int[3] stride=1, "
+                  "int[3] dilation=1, ScalarType? output_dtype=None, str algorithm='auto') -> Tensor");
+  // Whether filter2d computes a window of low rank by separable passes, for torch_conv.kernels.prepare.
+  m.def("_filter2d_by_passes(Tensor input, Tensor kernel) -> bool");
+  // Sums in float64 for any dtype of the image, for compat.cv2 on the CPU (api/float64.h).
+  m.def(
+      "_filter2d_in_float64(Tensor input, Tensor kernel, str border_type, int anchor_y, int anchor_x, "
+      "Tensor(a!) out) -> ()");
+}
+
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
   register_operators(m);
   implement_in_float64<&filter2d_in_float64, "_filter2d_in_float64">(m);

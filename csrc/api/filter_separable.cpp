@@ -2,8 +2,8 @@
 #include "api/filters.h"
 #include "api/float64.h"
 #include "api/operator.h"
-#include "dispatch/passes.h"
-#include "dispatch/windows.h"
+#include "api/schema.h"
+#include "dispatch/dispatch.h"
 
 namespace torch_conv {
 
@@ -15,7 +15,7 @@ Algorithm checked_algorithm(const char* op, const std::string& word, int axes) {
   return algorithm_of(op, word, {automatic, fused, separable, tensor_core});
 }
 
-// Smoothing that keeps every other pixel of every other row: the fused kernel family then filters no row in vain.
+// Whether the filter keeps every other pixel of every other row. The fused kernel family filters only these rows.
 bool halves(const Extent& window, const Geometry& g, const Image& image, bool valid) {
   const Placement& at = g.place;
   return g.out.h == ceil_div(image.h, 2) && g.out.w == ceil_div(image.w, 2) && at.stride_y == 2 && at.stride_x == 2 &&
@@ -30,7 +30,7 @@ Fused as_fused(const Separable& p, bool wanted) {
   return chain;
 }
 
-// `kernels`: along x, then y, then z where there are three axes.
+// `kernels` along x, y and, with three axes, z.
 Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& kernels, const FilterOptions& o) {
   const char* op = call.op;
   static constexpr const char* names[] = {"kernel_x", "kernel_y", "kernel_z"};
@@ -44,14 +44,14 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   const WindowOptions options{.flip = false, .normalized = normalize_taps(op, o)};
   std::vector<Window> windows;
   for (int i = 0; i < axes; ++i)
-    windows.push_back(prepare_window(call, names[i], kernels[i], 1, input, in.image, axes, options));
+    windows.push_back(checked_window(call, names[i], kernels[i], 1, input, in.image, axes, options));
   const Extent size{.d = axes == 3 ? windows[2].size.w : 1, .h = windows[1].size.w, .w = windows[0].size.w};
   const Geometry g = place_window(call, in.image, size, axes, o);
   const bool halving = axes == 2 && halves(size, g, in.image, is_valid_padding(op, o.padding));
   const bool wanted = algorithm == Algorithm::fused && !call.part;  // parts of an image get the same bits either way
   check(halving || !wanted, op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
-  call.footprint.direct = !halving;
+  call.footprint.reads_shards = !halving;
   return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
     const Target target(call, input);
     for (Window& window : windows) upload_large(call, window, input);
@@ -103,7 +103,21 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 
 }  // namespace
 
-// One function serves both: the kernel families part by device.
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
+  define_with_out(m,
+                  "filter2d_separable(Tensor input, Tensor kernel_x, Tensor kernel_y, str border_type='reflect', "
+                  "bool normalized=False, str padding='same', *, float value=0.0, int[2]? anchor=None, "
+                  "int[2] stride=1, int[2] dilation=1, ScalarType? output_dtype=None, str algorithm='auto') -> Tensor");
+  define_with_out(m,
+                  "filter3d_separable(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor kernel_z, "
+                  "str border_type='replicate', bool normalized=False, *, str padding='same', float value=0.0, "
+                  "int[3]? anchor=None, int[3] stride=1, int[3] dilation=1, ScalarType? output_dtype=None, "
+                  "str algorithm='auto') -> Tensor");
+  m.def(
+      "_filter2d_separable_in_float64(Tensor input, Tensor kernel_x, Tensor kernel_y, str border_type, int anchor_y, "
+      "int anchor_x, Tensor(a!) out) -> ()");
+}
+
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
   register_operators(m);
   implement_in_float64<&separable2d_in_float64, "_filter2d_separable_in_float64">(m);

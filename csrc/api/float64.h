@@ -1,5 +1,5 @@
-// Filters of images on the CPU whose sums are float64 whatever the image's dtype, for compat.cv2: the bits of the same
-// filter over a float64 copy, without the copy.
+// Filters of images on the CPU with float64 sums for any dtype of the image, for compat.cv2. The bits are those of the
+// filter over a float64 copy of the image.
 #pragma once
 
 #include "api/filters.h"
@@ -10,7 +10,7 @@
 
 namespace torch_conv {
 
-// `p` is the problem over the float64 copy, but for `in.data`, whose elements are of the dtype `element`.
+// `p` is the problem over the float64 copy; `in.data` has elements of dtype `element`.
 inline void run_in_float64(Direct p, Dtype element) {
   const Plan plan = direct::plan_cpu(p, "");
   p.in.dtype = element;
@@ -27,13 +27,13 @@ inline void run_in_float64(Box p, Dtype element) {
   box::run_in_float64(p, plan);
 }
 
-// What such a filter is asked for.
+// The options of such a filter.
 inline FilterOptions in_float64(const std::string& border_type, const char* algorithm, int64_t anchor_y,
                                 int64_t anchor_x) {
   return {border_type, false, "same", 0, Sizes{anchor_y, anchor_x}, {1, 1}, {1, 1}, std::nullopt, algorithm, true};
 }
 
-// Registers it for CPU tensors, and for those that torch negates lazily; `out` is its last argument.
+// Registers a function for CPU tensors and for lazily negated tensors. `out` is its last argument.
 template <auto function, Name name>
 void implement_in_float64(torch::stable::detail::StableLibrary& m) {
   m.impl(name.text, boxed<function, name>);

@@ -1,6 +1,7 @@
-// The named pipelines: chains of small filters between one read and one write. Each is a few lines of stages.
+// The fused pipelines: chains of small filters between one read and one write.
 #include "api/operator.h"
 #include "api/pipeline.h"
+#include "api/schema.h"
 
 namespace torch_conv {
 
@@ -8,7 +9,7 @@ namespace {
 
 using Str = const std::string&;
 
-// What every pipeline takes besides its own.
+// The options of every pipeline.
 FilterOptions options(Str border_type, Str padding, double value, const Type& output_type, Str algorithm,
                       int axes = 2) {
   return {border_type, false, padding, value, {}, Sizes(axes, 1), Sizes(axes, 1), output_type, algorithm};
@@ -110,7 +111,28 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 
 }  // namespace
 
-// One function serves both: the kernel families part by device.
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
+  const std::string windows = "(Tensor input, Tensor kernel_x, Tensor kernel_y, str border_type='reflect', *, ";
+  const std::string tail =
+      "str padding='same', float value=0.0, ScalarType? output_dtype=None, str algorithm='auto') -> Tensor";
+  define_with_out(m,
+                  "gradient2d(Tensor input, str mode='sobel', int order=1, bool normalized=True, *, "
+                  "str border_type='replicate', " +
+                      tail);
+  define_with_out(
+      m, "sobel2d(Tensor input, bool normalized=True, float eps=1e-6, *, str border_type='replicate', " + tail);
+  define_with_out(m, "gaussian_sobel2d" + windows + "str magnitude='l2', " + tail);
+  define_with_out(
+      m, "separable_sum2d(Tensor input, Tensor[] kernels_x, Tensor[] kernels_y, str border_type='reflect', *, " + tail);
+  define_with_out(m, "unsharp_mask2d" + windows + "float amount=1.0, " + tail);
+  define_with_out(m, "structure_tensor2d" + windows + "str mode='sobel', " + tail);
+  define_with_out(m, "thin_edges2d" + windows + tail);
+  define_with_out(m,
+                  "gaussian_gradient3d(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor kernel_z, "
+                  "str border_type='replicate', *, str mode='diff', " +
+                      tail);
+}
+
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_operators(m); }
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }
 

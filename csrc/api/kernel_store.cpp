@@ -24,7 +24,7 @@ std::vector<std::string> build(std::string folder, int64_t capability, std::vect
   return cuda::build_ahead(folder, int(capability), kernels);
 }
 
-// What ptxas says of one kernel: registers, spills, shared memory.
+// The report of ptxas for one kernel: registers, spills, shared memory.
 std::string ptxas(int64_t capability, std::string line) {
   std::vector<std::string> files;
   const auto kernels = kernels_of({line}, files);
@@ -36,6 +36,13 @@ std::string ptxas(int64_t capability, std::string line) {
 std::vector<std::string> report() { return cuda::store_report(); }
 
 }  // namespace
+
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
+  m.def("_build_kernels(str folder, int capability, str[] kernels) -> str[]");
+  m.def("_ptxas(int capability, str kernel) -> str");
+  m.def("_store_report() -> str[]");
+  m.def("_repeated_calls() -> int");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
   m.impl("_build_kernels", boxed<&build, "_build_kernels">);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "api/operator.h"
+#include "api/schema.h"
 #include "graph/allocate.h"
 #include "graph/decision.h"
 #include "kernels/ladder/entry_points.h"
@@ -11,7 +12,7 @@ namespace torch_conv {
 
 namespace {
 
-// The rungs of signals, images and volumes, in the order of their enumerations.
+// The rungs of signals, images and volumes, in the order of the enums.
 constexpr const char* kRungs1d[] = {"naive", "constant", "tiled", "l2_halo"};
 constexpr const char* kRungs2d[] = {"naive", "constant", "tiled", "l2_halo", "fused"};
 constexpr const char* kRungs3d[] = {"naive", "constant", "tiled", "l2_halo", "separable"};
@@ -26,7 +27,7 @@ void check_operands(const char* op, const Tensor& input, const Tensor& kernel, i
   check(kernel.is_cpu(), op, "kernel must be on cpu, got ", device_text(kernel));
 }
 
-// The caller has chosen the kernel: there is no more to plan. A ladder's call is never repeated by its launch graph.
+// The caller has chosen the kernel, so nothing is planned. No launch graph repeats a ladder's call.
 template <typename Problem, typename Variant>
 void run(Call& call, const Target& target, const Problem& p, Variant variant, double elements, double taps,
          int launches = 1) {
@@ -47,7 +48,7 @@ void run(Call& call, const Target& target, const Problem& p, Variant variant, do
 Tensor ladder1d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
                 const Sizes& block) {
   const char* op = call.op;
-  const auto variant = ladder::Variant1d(word_of(op, "variant", variant_name, kRungs1d));
+  const auto variant = ladder::Variant1d(name_index(op, "variant", variant_name, kRungs1d));
   check_operands(op, input, kernel, 1);
   check(kernel.dim() == 1 && kernel.size(0) % 2 == 1, op, "kernel must have 1 dimension of odd size, got shape ",
         shape_text(sizes_of(kernel)));
@@ -76,7 +77,7 @@ Tensor ladder1d(Call& call, const Tensor& input, const Tensor& kernel, const std
 Tensor ladder2d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
                 const Sizes& block) {
   const char* op = call.op;
-  const auto variant = ladder::Variant(word_of(op, "variant", variant_name, kRungs2d));
+  const auto variant = ladder::Variant(name_index(op, "variant", variant_name, kRungs2d));
   check_operands(op, input, kernel, 2);
   check(kernel.dim() == 2 && kernel.size(0) == kernel.size(1) && kernel.size(0) % 2 == 1, op,
         "kernel must be square and odd, got shape ", shape_text(sizes_of(kernel)));
@@ -107,7 +108,7 @@ Tensor ladder2d(Call& call, const Tensor& input, const Tensor& kernel, const std
   return out;
 }
 
-// A block of any three extents may ask for more threads than there are, and along z there are fewer than along x and y.
+// CUDA's limits of a block: 1024 threads, and 64 along z.
 void check_block3d(const char* op, const Sizes& block) {
   check_per_axis(op, "block", block, 3);
   const bool fits = block[0] <= 1024 && block[1] <= 1024 && block[2] <= 1024 && block[0] * block[1] * block[2] <= 1024;
@@ -115,7 +116,7 @@ void check_block3d(const char* op, const Sizes& block) {
   check(block[2] <= 64, op, "block must have at most 64 threads along z, got ", block[2]);
 }
 
-// The windows along z, y and x, in this order, whose outer product the kernel is: the lines through its largest tap.
+// The windows along z, y and x whose outer product is the kernel: the lines through its largest tap.
 std::vector<float> factors_of(const char* op, const Ladder3d& p) {
   const auto tap = [&](int64_t l, int64_t i, int64_t j) { return double(p.taps[(l * p.kh + i) * p.kw + j]); };
   int64_t largest = 0;
@@ -140,9 +141,9 @@ std::vector<float> factors_of(const char* op, const Ladder3d& p) {
   return factors;
 }
 
-// Tile and halo must fit into what one block may have of shared memory, in every pass of the separable rung.
+// Tile and halo must fit into the shared memory of one block, in every pass of the separable rung.
 void check_tile(const char* op, const Ladder3d& p, ladder::Variant3d variant, int64_t available) {
-  int64_t needed = 0;  // where a block keeps nothing, or its own voxels alone, which always fit
+  int64_t needed = 0;  // other rungs keep at most the block's own voxels, which always fit
   if (variant == ladder::Variant3d::tiled) needed = p.tile_bytes(p.kd, p.kh, p.kw);
   if (variant == ladder::Variant3d::separable)
     needed = std::max({p.tile_bytes(p.kd, 1, 1), p.tile_bytes(1, p.kh, 1), p.tile_bytes(1, 1, p.kw)});
@@ -153,7 +154,7 @@ void check_tile(const char* op, const Ladder3d& p, ladder::Variant3d variant, in
 Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
                 const Sizes& block) {
   const char* op = call.op;
-  const auto variant = ladder::Variant3d(word_of(op, "variant", variant_name, kRungs3d));
+  const auto variant = ladder::Variant3d(name_index(op, "variant", variant_name, kRungs3d));
   check_operands(op, input, kernel, 3);
   check(kernel.dim() == 3 && kernel.size(0) % 2 == 1 && kernel.size(1) % 2 == 1 && kernel.size(2) % 2 == 1, op,
         "kernel must have 3 dimensions of odd size, got shape ", shape_text(sizes_of(kernel)));
@@ -210,6 +211,15 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 }
 
 }  // namespace
+
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
+  for (const char* schema : {"ladder1d(Tensor input, Tensor kernel, str variant='naive', int[1] block=256) -> Tensor",
+                             "ladder2d(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> Tensor",
+                             "ladder3d(Tensor input, Tensor kernel, str variant='naive', int[3] block=8) -> Tensor"}) {
+    m.def(schema);
+    m.def(query_schema(schema).c_str());
+  }
+}
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_operators(m); }
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }

@@ -1,4 +1,4 @@
-// The forms of an operator that the dispatcher calls, all made from the operator's one function:
+// The forms of an operator that the dispatcher calls. One function of the operator computes all of them:
 //
 //   X(Tensor input, ...)                    computes
 //   X_out(Tensor input, ..., Tensor out)    computes into `out`, whose dtype is the output's
@@ -21,9 +21,9 @@
 
 namespace torch_conv {
 
-// axes: the last dimensions of the input that are spatial. window_axes: those of an argument that is a window; before
-// them it has none, B, or B and C, which are cut as the image is along batch or channels (0: the function cuts its
-// arguments itself, call.slice says how).
+// The last `axes` dimensions of the input are spatial. A window has `window_axes` dimensions after none, (B) or (B, C).
+// Shards along batch or channels slice windows like the image. window_axes 0: the function slices its own arguments by
+// call.slice.
 template <Name name, int axes, int window_axes, auto function>
 struct Operator;
 
@@ -32,7 +32,7 @@ template <Name name, int axes, int window_axes, typename... Args,
 struct Operator<name, axes, window_axes, function> {
   static constexpr auto kName = name;
 
-  // Up to the overload, and an ending that tells an operator's forms apart: "conv1d" of "conv1d.padding".
+  // The name with an ending before the overload: "conv1d_split.padding".
   static std::string form(const char* ending) {
     std::string text = name.text;
     return text.insert(std::min(text.find('.'), text.size()), ending);
@@ -44,7 +44,7 @@ struct Operator<name, axes, window_axes, function> {
 
   static Tensor compute(Call& call, const Tensor& input, const Args&... args) {
     if (!repeatable(call, input)) return function(call, input, args...);
-    call.streams = nullptr;  // they belong to one call on all shards, and a replay has none
+    call.streams = nullptr;  // of one call on all shards; a replay has none
     Signature signature = signature_of(name.text, Signature::Form::whole, call);
     signature.add(input), (signature.add(args), ...);
     return run_recorded(call, signature, [&] { return std::vector<Tensor>{function(call, input, args...)}; })[0];
@@ -67,7 +67,7 @@ struct Operator<name, axes, window_axes, function> {
     Call whole{.op = op(), .purpose = purpose, .of_shards = true, .lines = lines};
     const auto run = [&] {
       return run_split(whole, axes, shards, dim, wanted, [&](Call& call, const Tensor& input) {
-        // A part of the image that the whole call's graph does not record has a graph of its own.
+        // Without a graph of the whole call each part has a graph of its own.
         const auto part = call.graph ? function : compute;
         return part(call, input, argument_of(call, input, axes, window_axes, args)...);
       });
@@ -96,7 +96,7 @@ struct Operator<name, axes, window_axes, function> {
     return {number_of_graph(split_signature(whole, shards, args..., dim, wanted))};
   }
 
-  // X_out takes the arguments of X but for the last two, output_dtype and algorithm: of these the second, then `out`.
+  // X_out takes the arguments of X without output_dtype, the last but one, and then `out`.
   template <typename Before>
   struct Out;
   template <size_t... I>

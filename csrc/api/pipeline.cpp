@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "dispatch/chain.h"
-
 namespace torch_conv {
 
 Pipeline::Pipeline(Call& call, int axes, const Tensor& input, const FilterOptions& options)
@@ -20,7 +18,7 @@ Stage Pipeline::window(const std::vector<Tensor>& kernels, std::array<const char
   Stage stage{.windows = 1, .kd = 1, .kh = 1, .kw = 1};
   for (int axis = 0; axis < axes_; ++axis) {
     if (call_.out) check_no_overlap(call_.op, *call_.out, names[axis], kernels[axis]);
-    windows_.push_back(prepare_window(call_, names[axis], kernels[axis], 1, input_, in_.image, axes_, {}));
+    windows_.push_back(checked_window(call_, names[axis], kernels[axis], 1, input_, in_.image, axes_, {}));
     Window& window = windows_.back();
     const int64_t k = window.size.w;
     check(k % 2 == 1, call_.op, names[axis], " must have an odd number of taps, got ", k);
@@ -38,16 +36,16 @@ Stage Pipeline::derivative(const Derivatives& windows, Point point, double numbe
   return kept->stage(accumulation_dtype(in_.image.dtype), target_.cuda(), point, number);
 }
 
-Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
+Tensor Pipeline::run(const std::vector<Stage>& stages, bool several) {
   const bool valid = is_valid_padding(call_.op, options_.padding);
   check(algorithm_ != Algorithm::fused || axes_ == 2 || target_.cuda(), call_.op,
         "algorithm 'fused' cannot serve this call: volumes are fused on CUDA only");
-  Extent reach{.d = 1, .h = 1, .w = 1};
-  for (const Stage& s : stages) reach.d += s.kd - 1, reach.h += s.kh - 1, reach.w += s.kw - 1;
-  // The size of the result and the refusal of windows that do not fit are those of one window with the chain's reach.
-  const Geometry g = place_window(call_, in_.image, reach, axes_, options_);
-  call_.footprint.whole = !valid;
-  for (const Stage& s : stages) call_.footprint.ends |= s.point == Point::thin;
+  // The chain's geometry is that of one window with its footprint.
+  Extent footprint{.d = 1, .h = 1, .w = 1};
+  for (const Stage& s : stages) footprint.d += s.kd - 1, footprint.h += s.kh - 1, footprint.w += s.kw - 1;
+  const Geometry g = place_window(call_, in_.image, footprint, axes_, options_);
+  call_.footprint.all_rows = !valid;
+  for (const Stage& s : stages) call_.footprint.zeros_outside |= s.point == Point::thin;
   Fused problem{.in = in_.image,
                 .out = {},
                 .stride_output = 0,
@@ -59,16 +57,16 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
                 .stride = 1,
                 .wanted = algorithm_ == Algorithm::fused};
   std::copy(stages.begin(), stages.end(), problem.stages);
-  if (call_.only_footprint() && call_.of_shards) call_.footprint.direct = reads_other_shards(problem);
+  if (call_.only_footprint() && call_.of_shards) call_.footprint.reads_shards = reads_other_shards(problem);
   const auto fill = [&](const Image& image, int64_t stride_output) {
     problem.out = image, problem.stride_output = stride_output;
     compute(problem);
   };
-  if (!fan) return fill_result(call_, input_, in_, axes_, g, options_, [&](const Image& image) { fill(image, 0); });
+  if (!several) return fill_result(call_, input_, in_, axes_, g, options_, [&](const Image& image) { fill(image, 0); });
   return fill_results(call_, input_, in_, axes_, stages.back().outputs(), g.out, options_, fill);
 }
 
-// Asked of an image before it has shards or a result, as if there were another of its kind beside it.
+// The image has neither neighbours nor a result yet. The image itself stands for a neighbour of the same layout.
 bool Pipeline::reads_other_shards(Fused problem) const {
   problem.out = in_.image;
   if (options_.output_type) problem.out.dtype = dtype_of(call_.op, "output_dtype", *options_.output_type);

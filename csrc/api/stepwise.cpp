@@ -15,7 +15,7 @@ using stepwise::Axis;
 using stepwise::Element;
 using stepwise::Problem;
 
-constexpr int64_t kFewChannels = 32;  // so many last elements are channels of a pixel, more are an axis
+constexpr int64_t kFewChannels = 32;  // fewer last elements are channels of a pixel, others are an axis
 
 Element element_of(const char* op, const char* argument, ScalarType type) {
   switch (type) {
@@ -57,7 +57,7 @@ const double* doubles_of(const char* op, const char* argument, const Tensor& t, 
   return static_cast<const double*>(t.data_ptr());
 }
 
-// An image on its way through one pass or several.
+// One pass or several over an image.
 class Passes {
  public:
   Passes(const char* op, const Tensor& input, ScalarType dtype) : op_(op), image_(input), dtype_(dtype) {
@@ -92,8 +92,8 @@ class Passes {
   std::optional<Tensor> result_;
 };
 
-// A window of k taps along one dimension: the dimensions before it are one axis, those behind it one, or a pixel's
-// channels where they are few.
+// A window of k taps along one dimension. The dimensions before it are one axis. Those behind it are one axis, or the
+// channels of a pixel where they are few.
 Problem along(const char* op, const Tensor& input, int64_t dim, int64_t k, int64_t anchor, int64_t border,
               double value) {
   check(dim >= 0 && dim < input.dim(), op, "dims must be 0 to ", input.dim() - 1, ", got ", dim);
@@ -109,7 +109,7 @@ Problem along(const char* op, const Tensor& input, int64_t dim, int64_t k, int64
   return p;
 }
 
-// Terms of one tap along that dimension.
+// A term of one tap along that dimension.
 void add_term(Problem& p, double weight, int64_t tap) {
   p.weights.push_back(weight);
   p.taps.insert(p.taps.end(), p.axes.size(), 0);
@@ -150,7 +150,7 @@ Tensor means(Tensor input, Sizes sizes, Sizes dims, Sizes anchors, Sizes borders
   for (size_t i = 0; i < sizes.size(); ++i) {
     Problem p = along(op, input, dims[i], sizes[i], anchors[i], borders[i], value);
     p.mean_of = sizes[i], p.whole_numbers = whole && sizes[i] < (1 << 20);
-    // Smaller windows are the fastest term by term, others by running sums of whole numbers or sums of sums of floats.
+    // Smaller windows are the fastest term by term; larger ones by running sums of integers, or sums of sums of floats.
     const int64_t by_terms = !whole ? 32 : p.axes.size() == 2 ? 24 : 8;
     for (int64_t tap = 0; tap < sizes[i] && sizes[i] < by_terms; ++tap) add_term(p, 1.0, tap);
     passes.run(std::move(p));
@@ -167,7 +167,7 @@ Tensor window(Tensor input, Tensor window, Sizes anchor, int64_t border, double 
   for (int64_t a = 0; a < dims; ++a) {
     const Axis axis{input.size(a), window.size(a), anchor[a]};
     check(axis.anchor >= 0 && axis.anchor < axis.k, op, "anchor must lie in the window, got ", axis.anchor);
-    Axis& last = p.axes.back();  // dimensions that the window does not reach along are one
+    Axis& last = p.axes.back();  // adjacent dimensions with one tap are one axis
     if (axis.k == 1 && last.k == 1) last.n *= axis.n;
     else p.axes.push_back(axis);
   }
@@ -196,6 +196,21 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 }
 
 }  // namespace
+
+// Sums in float64 in scipy's order, stored as C converts them, for compat.scipy_ndimage on the CPU. `passes` and
+// `means` filter along each of `dims`; `twins` of 1 or -1 says that the taps are even or odd. `window` filters along
+// all axes.
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
+  m.def(
+      "_stepwise_passes(Tensor input, Tensor[] taps, int[] twins, int[] dims, int[] anchors, int[] borders, "
+      "float value, ScalarType output_dtype) -> Tensor");
+  m.def(
+      "_stepwise_means(Tensor input, int[] sizes, int[] dims, int[] anchors, int[] borders, float value, "
+      "ScalarType output_dtype) -> Tensor");
+  m.def(
+      "_stepwise_window(Tensor input, Tensor window, int[] anchor, int border, float value, "
+      "ScalarType output_dtype) -> Tensor");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_operators(m); }
 

@@ -1,6 +1,6 @@
 // The gradients of a depthwise convolution in its weight and its bias: checks, then a problem of their kernel family.
-// What the kernel family does not serve is left to torch, with an empty list. Fewer outputs than the padding allows:
-// the last ones are not there (less padding after an image than before it).
+// An empty list leaves the gradients to torch. The last outputs may be absent: the padding after an image is then
+// smaller than the padding before it.
 #include "api/query.h"
 #include "graph/graph_cache.h"
 #include "graph/record_launch.h"
@@ -16,9 +16,9 @@ namespace {
 constexpr EntryPoints<WeightGradient> kEntryPoints{nullptr, nullptr, weight_gradient::plan_cuda,
                                                    weight_gradient::run_cuda};
 
-// A signal whose channels lie innermost is an image of one column, others are images of one row.
+// A signal with channels innermost is an image of one column; other signals are images of one row.
 struct Operands {
-  int64_t new_axis;  // where a signal gets it, or 0
+  int64_t new_axis;  // the added dimension of a signal, or 0
   Tensor input, grad;
   Sizes kernel, stride, padding;
 
@@ -40,13 +40,13 @@ struct Operands {
   }
 };
 
-// Does the gradient lie as the image does, so that one kernel reads both well?
-bool lie_alike(const Image& in, const Image& grad) {
+// Whether the gradient has the image's layout.
+bool same_layout(const Image& in, const Image& grad) {
   if (weight_gradient::channels_innermost(in)) return weight_gradient::channels_innermost(grad);
   return grad.stride_w == 1 || grad.w == 1;
 }
 
-// How a copy of the gradient lies: with channels innermost, or dense. Strides of an image, without memory.
+// An image without memory that has the strides of a dense copy.
 Image dense_like(Image image, bool channels_inner) {
   image.data = nullptr;
   image.stride_c = channels_inner ? 1 : image.h * image.w;
@@ -84,7 +84,7 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
   }
   const ImageView in = view_input(call, o.input, 2);
   ImageView of_grad = view_input(call, o.grad, 2);
-  const bool copied = !lie_alike(in.image, of_grad.image);
+  const bool copied = !same_layout(in.image, of_grad.image);
   WeightGradient problem{
       .in = in.image,
       .grad = of_grad.image,
@@ -95,7 +95,7 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
       .place = {.pad_y = o.padding[0], .pad_x = o.padding[1], .stride_y = o.stride[0], .stride_x = o.stride[1]}};
   if (copied) problem.grad = dense_like(of_grad.image, weight_gradient::channels_innermost(in.image));
   const Target target(call, input);
-  Decision<WeightGradient> d = decide(target, problem, kEntryPoints, environment("TORCH_CONV_VARIANT"));
+  Decision<WeightGradient> d = decide(target, problem, kEntryPoints, pinned_variant());
   if (!d.serves()) {
     if (call.lines) call.explain("left to torch: " + std::string(d.plan->why));
     return {};
@@ -141,6 +141,14 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 }
 
 }  // namespace
+
+// Empty lists where our kernels do not serve the gradients. Python implements `_or_torch`.
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
+  const std::string arguments = "Tensor input, Tensor grad, SymInt[] kernel_size, SymInt[] stride, SymInt[] padding)";
+  m.def(("_weight_gradient(" + arguments + " -> Tensor[]").c_str());
+  m.def(("_weight_gradient_or_torch(" + arguments + " -> (Tensor, Tensor)").c_str());
+  m.def(("_weight_gradient_query(str question, " + arguments + " -> int[]").c_str());
+}
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_operators(m); }
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }

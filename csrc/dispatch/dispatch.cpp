@@ -30,19 +30,22 @@ constexpr EntryPoints<Fused> kFused3d{nullptr, nullptr, fused3d::plan_cuda, fuse
 constexpr EntryPoints<Combine> kCombine{fused::plan_combine_cpu, fused::run_combine_cpu, fused::plan_combine_cuda,
                                         fused::run_combine_cuda};
 
-// The variant that TORCH_CONV_VARIANT pins, of the family that a call goes to. "passes" is no variant, it takes a
-// separable filter of volumes apart; the families that serve the parts choose for themselves.
-bool passes_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "passes") == 0; }
-const char* pinned_variant() { return passes_pinned() ? "" : environment("TORCH_CONV_VARIANT"); }
-// The box of a volume takes two kernels, that of its planes and that of the depth pass, whose names begin with "depth":
-// the other one is chosen.
-bool depth_pass_pinned() { return std::strncmp(environment("TORCH_CONV_VARIANT"), "depth", 5) == 0; }
+// The box of a volume takes two kernels: one of the planes and one of the depth pass, whose name begins with "depth".
+// A pin is for one of them. tests/test_plans.py and tests/test_variants3d.py compare the depth pass's variants by it.
+bool depth_pass_pinned() { return std::strncmp(pinned_variant(), "depth", 5) == 0; }
 
 bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1 && p.place.pad_z == 0; }
 
 bool is_volume(const Fused& p) {
   const auto deep = [](const Stage& stage) { return stage.kd > 1; };
   return p.in.d > 1 || std::any_of(p.stages, p.stages + p.count, deep);
+}
+
+// The kernel family that reads neighbour shards, or null. direct2d filters the images of windows along z alone, and
+// reads no planes of other shards.
+const EntryPoints<Direct>* entry_points_of_shards(const Direct& p, int axes) {
+  if (axes == 2) return &kDirect2d;
+  return *pinned_variant() || !as_images(p) ? &kDirect3d : nullptr;
 }
 
 template <typename Problem>
@@ -64,7 +67,7 @@ std::vector<Decision<Direct>> dispatch(const Target& target, const Direct& probl
   const char* pinned = pinned_variant();
   std::vector<Decision<Direct>> parts;
   if (!is_image(p)) {
-    // Only the families for images have the loops that planes and columns profit from; a pinned variant is of volumes.
+    // Planes and columns are faster as images. A pinned variant is one of direct3d.
     const auto images = *pinned ? std::nullopt : as_images(p);
     parts.push_back(images ? decide(target, *images, kDirect2d, "") : decide(target, p, kDirect3d, pinned));
     return parts;
@@ -88,7 +91,7 @@ Decision<Separable> dispatch(const Target& target, const Separable& p) {
 }
 
 std::optional<Decision<Separable>> dispatch_volumes(const Target& target, const Separable& p) {
-  if (!target.cuda() || passes_pinned()) return std::nullopt;
+  if (!target.cuda()) return std::nullopt;
   return decide(target, p, kSeparable3d, pinned_variant());
 }
 
@@ -100,9 +103,8 @@ std::optional<Decision<Fused>> dispatch(const Target& target, const Fused& p) {
 
 void run(Call& call, const Target& target, const Direct& p) {
   if (p.peers.any()) {
-    const char* pinned = pinned_variant();
-    if (axes_of(*call.part) == 2) return run_shards(call, target, p, kDirect2d, pinned);
-    if (*pinned || !as_images(p)) run_shards(call, target, p, kDirect3d, pinned);
+    const auto* entry_points = entry_points_of_shards(p, axes_of(*call.part));
+    if (entry_points) run_shards(call, target, p, *entry_points, pinned_variant());
     return;
   }
   for (const Decision<Direct>& part : dispatch(target, p)) run_checked(call, target, part, wanted_by(p.sums));
@@ -147,11 +149,10 @@ bool run_in_one_launch(Call& call, const Target& target, const Fused& p) {
   return d && launch_if_served(call, target, *d);
 }
 
-// Windows along z alone filter images, whose family is not asked for planes of other shards.
-bool serves_shards(const Target& target, const Direct& p) {
-  const char* pinned = pinned_variant();
-  if (!target.cuda() || (!*pinned && as_images(p))) return false;
-  return decide(target, with_channels_read_once(p), kDirect3d, pinned).serves();
+bool serves_shards(const Target& target, const Direct& p, int axes) {
+  const auto* entry_points = entry_points_of_shards(p, axes);
+  if (!target.cuda() || !entry_points) return false;
+  return axes == 2 || decide(target, with_channels_read_once(p), *entry_points, pinned_variant()).serves();
 }
 
 bool serves_shards(const Target& target, const Fused& p) {
@@ -159,7 +160,7 @@ bool serves_shards(const Target& target, const Fused& p) {
 }
 
 void run_on_shards(Call& call, const Target& target, const Separable& p) {
-  if (!passes_pinned()) run_shards(call, target, p, kSeparable3d, pinned_variant());
+  run_shards(call, target, p, kSeparable3d, pinned_variant());
 }
 
 void run_on_shards(Call& call, const Target& target, const Fused& p) {

@@ -1,8 +1,8 @@
-// Problem -> Decision: which kernel family serves a problem on a device, and by which plan. A decision is made once and
-// handed to `launch`. `run` does both, and refuses the call where no variant serves.
+// Problem -> Decision: the kernel family that serves a problem on a device, and its plan. `dispatch` decides once and
+// `launch` takes the decision. `run` does both, and refuses the call where no variant serves.
 //
-// A problem that may read other shards (`peers`) runs on all shards
-// that the call's part offers, and the part says whether it did (sharding/launch_shards.h).
+// A problem with `peers` runs on all shards that the call's part offers, where a kernel family reads neighbour shards.
+// `Shard::done` says which shards have run (sharding/launch_shards.h).
 #pragma once
 
 #include <vector>
@@ -11,13 +11,13 @@
 
 namespace torch_conv {
 
-// Direct sums, as the problems that families take: signals of few rows become images that tiles fill (long_rows.h),
-// planes and columns of volumes become images (volumes.h).
+// A direct sum becomes the problems that families take. Signals of few rows become images that fill tiles
+// (long_rows.h); planes and columns of volumes become images (volumes.h).
 std::vector<Decision<Direct>> dispatch(const Target& target, const Direct& problem);
 bool all_serve(const std::vector<Decision<Direct>>& parts);
 Decision<Depthwise> dispatch(const Target& target, const Depthwise& problem);
 Decision<Separable> dispatch(const Target& target, const Separable& problem);  // of images
-// A separable problem on volumes as one launch, a chain as one launch; none on devices without such a family.
+// One launch for all passes over volumes, or for a chain; none where the device has no such kernel family.
 std::optional<Decision<Separable>> dispatch_volumes(const Target& target, const Separable& problem);
 std::optional<Decision<Fused>> dispatch(const Target& target, const Fused& problem);
 
@@ -29,23 +29,30 @@ void run(Call& call, const Target& target, const Box& problem);
 void run(Call& call, const Target& target, const BoxDepth& problem);
 void run(Call& call, const Target& target, const Combine& problem);
 
-// Launches what a family serves. False: it does not, nothing ran, and the next plan that is explained says why.
+// Launches a decision whose family serves its problem. False: the family does not serve it and nothing ran; the next
+// plan that is explained has the refusal reason.
 template <typename Problem>
 bool launch_if_served(Call& call, const Target& target, const Decision<Problem>& d) {
   if (d.serves()) launch(call, target, d);
   else note_refusals(call, *d.plan);
   return d.serves();
 }
-// Both refuse the call where the problem says that only this family will do: sums that are `mma`, a chain that is
-// `wanted`.
+// Both refuse the call where the problem needs this family: its sums are `mma`, its chain is `wanted`.
 bool run_depthwise(Call& call, const Target& target, const Depthwise& problem);
 bool run_in_one_launch(Call& call, const Target& target, const Fused& problem);
 
-// The algorithm that alone makes such sums, or "".
+// `in` is the tensor of p.in. Separable filters, one pass an axis: images by their kernel family; volumes in one
+// launch, or as planes and depth.
+void run_passes(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p);
+// A chain as separate launches: a filter for each window and a `Combine` for each stage, through scratch memory. The
+// bits are those of one launch.
+void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p);
+
+// The only algorithm with such sums, or "".
 const char* wanted_by(Sums sums);
 
-// Is there a kernel for a shard that reads its neighbours?
-bool serves_shards(const Target& target, const Direct& problem);                 // of a volume
+// Whether a kernel for a shard may read its neighbours. For direct filters of images `run` plans piece by piece.
+bool serves_shards(const Target& target, const Direct& problem, int axes);
 bool serves_shards(const Target& target, const Fused& problem);                  // of an image
 void run_on_shards(Call& call, const Target& target, const Separable& problem);  // of volumes
 void run_on_shards(Call& call, const Target& target, const Fused& problem);

@@ -1,4 +1,4 @@
-// Signals as images that tiles fill: under a window of one row an image may have its rows wherever they lie.
+// Signals as images that fill tiles. Under a window of one row the rows of an image may lie anywhere.
 #pragma once
 
 #include <vector>
@@ -7,16 +7,16 @@
 
 namespace torch_conv {
 
-// The same filter with a window of one row as problems on images of at least 32 rows, a tile's, empty where the image
-// is tall already or there are none. They are to run in this order. Rows of all planes make one image:
+// A filter with a window of one row as problems on images of at least 32 rows, the rows of a tile. They run in this
+// order. The list is empty where the image has 32 rows already, or where no such images exist. The rows of all planes
+// make one image:
 //
 //   (B, C, L)        row 0                         B * C rows
 //                    row 1
 //
-// and where those are too few, each row is cut into as many pieces of equal length, the rows of an image whose windows
-// go on in the next one. A row's ends, where windows hang over it and where equal pieces leave something, are the two
-// rows of another image, which goes first: at the cut, where the row goes on and this image does not, its outputs are
-// wrong (x), until the pieces' take their place.
+// Where those are fewer than 32, each row becomes an image. Its rows are pieces of equal length, whose windows read on
+// in the next piece. The ends of a row, which windows overlap and equal pieces leave over, are the two rows of another
+// image. It runs first, because its outputs next to a cut are wrong (x) until the pieces overwrite them.
 //
 //   outputs       0        begin                                                       end             L
 //                 +--------+-------------+-------------+-- ... --+-------------+-------+---------------+
@@ -25,9 +25,9 @@ namespace torch_conv {
 //   ends, row 0   |   right     xxx|
 //   ends, row 1                                                              |xxx    right             |
 //
-// Pieces and ends start on 16 bytes of the row, inputs and outputs: `begin` is a multiple of that, at least the pad.
-// Where only one end has outputs it is a problem of its own. So are both if the border is circular, since each reads
-// the other one then, or if they are so long that they would meet.
+// Inputs and outputs of pieces and ends start on 16 bytes of the row: `begin` is a multiple of 16 numbers, at least the
+// pad. An end is a problem of its own where the other end has no outputs. Both ends are, where the border is circular
+// and each reads the other, or where the ends are so long that they would meet.
 std::vector<Direct> long_rows(const Direct& p);
 
 }  // namespace torch_conv

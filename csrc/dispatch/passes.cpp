@@ -1,26 +1,25 @@
-#include "dispatch/passes.h"
-
 #include <algorithm>
 
+#include "dispatch/dispatch.h"
 #include "dispatch/volumes.h"
 #include "dispatch/windows.h"
+#include "kernels/separable2d/tuning.h"
 
 namespace torch_conv {
 
 namespace {
 
-constexpr Placement kStill{.pad_y = 0, .pad_x = 0};  // a pixel where it was
+constexpr Placement kIdentity{.pad_y = 0, .pad_x = 0};
 
-// Taps of sample n where every sample has its own, whose windows then are those of an image with z as sample axis.
-Taps of_sample(const Taps& taps, int64_t n, Dtype image) {
-  Taps own = taps;
-  own.data = static_cast<const char*>(taps.data) + n * taps.stride_n * acc_bytes(image);
-  own.stride_n = 0;
-  return own;
+// The taps of sample n, for all samples of an image. That image's sample axis is z of one volume.
+Taps of_sample(Taps taps, int64_t n, Dtype image) {
+  taps.data = static_cast<const char*>(taps.data) + n * taps.stride_n * acc_bytes(image);
+  taps.stride_n = 0;
+  return taps;
 }
 
-// The input between two planes of `value`, in the accumulation dtype: a border of that value is not a value to the
-// depth pass, which reads planes that have been filtered, but what repeats these two.
+// The input between two planes of `value`, in the accumulation dtype. The depth pass reads filtered planes, so its
+// border is the filtered plane of `value`, which Border::replicate repeats.
 ImageView between_planes(const Call& call, const ImageView& in, const Separable& p) {
   const ScalarType type = accumulation_type(p.in.dtype);
   const int64_t last = (p.out.d - 1) * p.place.stride_z + (p.kd - 1) * p.place.dilation_z - p.place.pad_z;
@@ -32,7 +31,7 @@ ImageView between_planes(const Call& call, const ImageView& in, const Separable&
   return view_input(call, derive(call, in.tensor, in.tensor, resized(in.tensor, size, 3), type, pad), 3);
 }
 
-// Every plane into scratch memory, then along z.
+// Filters every plane into scratch memory, then filters along z.
 void in_two_passes(Call& call, const Target& target, ImageView in, Separable p) {
   Placement along_z = p.place;
   along_z.pad_y = along_z.pad_x = 0;
@@ -46,15 +45,16 @@ void in_two_passes(Call& call, const Target& target, ImageView in, Separable p) 
   const Tensor scratch = empty_result(call, in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3),
                                       3, accumulation_type(p.in.dtype));
   const Image planes = *merge_leading(scratch, accumulation_dtype(p.in.dtype), 3);
-  const bool own_samples = p.taps_x.stride_n || p.taps_y.stride_n;
-  const bool own_channels = p.taps_x.stride_c || p.taps_y.stride_c;
-  for_each_plane(p.in, planes, own_samples, own_channels, [&](const Image& from, const Image& to, int64_t n) {
-    Separable q = p;
-    q.in = from, q.out = to, q.kd = 1;
-    q.taps_x = of_sample(p.taps_x, n, p.in.dtype), q.taps_y = of_sample(p.taps_y, n, p.in.dtype);
-    q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
-    run(call, target, q);
-  });
+  const bool window_each_sample = p.taps_x.stride_n || p.taps_y.stride_n;
+  const bool window_each_channel = p.taps_x.stride_c || p.taps_y.stride_c;
+  for_each_plane(p.in, planes, window_each_sample, window_each_channel,
+                 [&](const Image& from, const Image& to, int64_t n) {
+                   Separable q = p;
+                   q.in = from, q.out = to, q.kd = 1;
+                   q.taps_x = of_sample(p.taps_x, n, p.in.dtype), q.taps_y = of_sample(p.taps_y, n, p.in.dtype);
+                   q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
+                   run(call, target, q);
+                 });
   const auto depth = [&](Range y, Range x, const Taps& taps, int64_t kd, const Placement& at) {
     if (y.size() == 0 || x.size() == 0) return;
     run(call, target,
@@ -70,36 +70,23 @@ void in_two_passes(Call& call, const Target& target, ImageView in, Separable p) 
   };
   const Range rows{0, p.out.h}, columns{0, p.out.w};
   if (p.place.border != Border::zero_output) return depth(rows, columns, p.taps_z, p.kd, along_z);
-  // Where the window does not fit in y or x the planes hold 0, which a tap of Inf or NaN would not keep: there one tap
-  // of 1 does.
+  // Where the window does not fit in y or x the planes hold 0. A tap of Inf or NaN would make NaN of it; one tap of 1
+  // keeps it.
   const Placement& s = p.place;
   const Range y = outputs_inside(rows, p.kh, s.pad_y, s.stride_y, s.dilation_y, p.in.h);
   const Range x = outputs_inside(columns, p.kw, s.pad_x, s.stride_x, s.dilation_x, p.in.w);
   const Taps keep = one_tap(call, accumulation_dtype(p.in.dtype), target.cuda());
   depth(y, x, p.taps_z, p.kd, along_z);
-  depth({0, y.begin}, columns, keep, 1, kStill);
-  depth({y.end, p.out.h}, columns, keep, 1, kStill);
-  depth(y, {0, x.begin}, keep, 1, kStill);
-  depth(y, {x.end, p.out.w}, keep, 1, kStill);
+  depth({0, y.begin}, columns, keep, 1, kIdentity);
+  depth({y.end, p.out.h}, columns, keep, 1, kIdentity);
+  depth(y, {0, x.begin}, keep, 1, kIdentity);
+  depth(y, {x.end, p.out.w}, keep, 1, kIdentity);
 }
 
-// Large windows of other dtypes: converting both images costs less than the row results that two launches keep in
-// memory. The sums are the same, and rounded once. One NVIDIA H100, us, as it is (TWO_PASS) and by float32, of float16
-// | of uint8: 4096^2 191x191 890, 609 | 861, 599; 255x255 1078, 793 | 1058, 781; 8192^2 255x255 4191, 2564 | 4094,
-// 2514; 16x3x1080x1920 191x191 5136, 3407 | 5014, 3340; 255x255 6350, 4558 | 6288, 4486; 4x3x1080x1920 255x255 1650,
-// 1321 | 1629, 1309; 3000^2 639, 536 | 621, 533.
-bool may_gain_in_float32(const Decision<Separable>& d) {
-  constexpr int64_t least = 128;  // taps along each axis: what was measured is larger, what is thin has less to gain
-  const Separable& p = d.problem;
-  const bool converts = p.in.dtype != Dtype::f32 || p.out.dtype != Dtype::f32;
-  const bool dense_rows = p.in.stride_w == p.out.stride_w;  // others were not measured
-  return d.plan->launches > 1 && std::min(p.kh, p.kw) >= least && converts && dense_rows &&
-         accumulation_dtype(p.in.dtype) == Dtype::f32 && *d.pinned == 0;
-}
-
-// False, and nothing ran: float32 takes as many launches, or there is no memory for two images of it. Memory is only
-// allocated once the plan for it is known to take fewer launches.
-bool in_float32(Call& call, const Target& target, const ImageView& in, const Decision<Separable>& d) {
+// Converts images to float32, filters them, and converts the result; sums are float32 either way and rounded once.
+// False: nothing ran, because float32 takes as many launches or memory for its two images lacks. The plan for float32
+// comes before the allocation.
+bool run_in_float32(Call& call, const Target& target, const ImageView& in, const Decision<Separable>& d) {
   const Image &from = d.problem.in, &to = d.problem.out;
   const bool converts_in = from.dtype != Dtype::f32, converts_out = to.dtype != Dtype::f32;
   const auto sizes = [&](const Image& like) { return resized(in.tensor, {.h = like.h, .w = like.w}, 2); };
@@ -131,7 +118,7 @@ bool in_float32(Call& call, const Target& target, const ImageView& in, const Dec
                .kd = 1,
                .kh = 1,
                .kw = 1,
-               .place = kStill,
+               .place = kIdentity,
                .groups = from.c,
                .bias = nullptr});
   };
@@ -153,7 +140,8 @@ void run_passes(Call& call, const Target& target, const ImageView& in, int axes,
   if (p.peers.any()) return run(call, target, p);
   const Decision<Separable> d = dispatch(target, p);
   check_serves(call, d, wanted_by(p.sums));
-  if (!target.cuda() || !may_gain_in_float32(d) || !in_float32(call, target, in, d)) launch(call, target, d);
+  const bool convert = target.cuda() && *d.pinned == 0 && separable2d::float32_may_be_faster(p, *d.plan);
+  if (!convert || !run_in_float32(call, target, in, d)) launch(call, target, d);
 }
 
 }  // namespace torch_conv

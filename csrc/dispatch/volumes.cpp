@@ -4,7 +4,7 @@ namespace torch_conv {
 
 namespace {
 
-// Volumes whose channels and planes are one run of planes, as images with that many channels.
+// Channels and planes as the channels of an image, if one stride leads from each to the next.
 std::optional<Image> planes_as_channels(const Image& x) {
   if (x.c > 1 && x.d > 1 && x.stride_c != x.d * x.stride_d) return std::nullopt;
   Image image = x;
@@ -13,7 +13,8 @@ std::optional<Image> planes_as_channels(const Image& x) {
   return image;
 }
 
-// Volumes whose samples and planes are one run, as that many samples (channels_last_3d, one channel).
+// Samples and planes as the samples of an image, if one stride leads from each to the next (channels_last_3d, one
+// channel).
 std::optional<Image> planes_as_samples(const Image& x) {
   if (x.n > 1 && x.d > 1 && x.stride_n != x.d * x.stride_d) return std::nullopt;
   Image image = x;
@@ -68,12 +69,13 @@ Image cut(const Image& image, Range y, Range x) {
   return part;
 }
 
-void for_each_plane(const Image& in, const Image& out, bool own_samples, bool own_channels,
+void for_each_plane(const Image& in, const Image& out, bool window_each_sample, bool window_each_channel,
                     const std::function<void(const Image& in, const Image& out, int64_t n)>& run) {
   const auto in_channels = planes_as_channels(in), out_channels = planes_as_channels(out);
-  if (!own_samples && !own_channels && in_channels && out_channels) return run(*in_channels, *out_channels, 0);
+  if (!window_each_sample && !window_each_channel && in_channels && out_channels)
+    return run(*in_channels, *out_channels, 0);
   const auto in_samples = planes_as_samples(in), out_samples = planes_as_samples(out);
-  if (!own_samples && in_samples && out_samples) return run(*in_samples, *out_samples, 0);
+  if (!window_each_sample && in_samples && out_samples) return run(*in_samples, *out_samples, 0);
   const auto sample = [](const Image& x, int64_t n) {
     Image image = x;
     image.data = static_cast<char*>(x.data) + n * x.stride_n * size_of(x.dtype);

@@ -11,26 +11,7 @@ namespace torch_conv {
 
 namespace {
 
-void check_device(const char* op, const char* argument, const Tensor& kernel, const Tensor& input) {
-  if (kernel.is_cpu() || same_device(kernel, input)) return;
-  if (input.is_cpu()) refuse(op, argument, " must be on cpu, as the input is, got ", device_text(kernel));
-  refuse(op, argument, " must be on cpu or ", device_text(input), ", got ", device_text(kernel));
-}
-
-// Integers and narrower floats are converted; complex numbers and booleans are no taps.
-void check_tap_type(const char* op, const char* argument, const Tensor& kernel) {
-  switch (kernel.scalar_type()) {
-    case ScalarType::Char:
-    case ScalarType::Int:
-    case ScalarType::Long: return;
-    default: break;
-  }
-  if (!dtype_or_none(kernel.scalar_type()))
-    refuse(op, argument, " must have dtype float32, float16, bfloat16, float64, uint8, int8, int16, uint16, int32 or ",
-           "int64, got ", dtype_text(kernel.scalar_type()));
-}
-
-// Sums are float64 here and on the GPU, so that their order hardly ever shows in the taps' bits.
+// The sums are float64, so that their order rarely changes a tap's bits; `finish_taps` on the GPU has another order.
 template <typename A>
 void edit_taps(A* taps, int64_t windows, int64_t count, const WindowOptions& options) {
   for (int64_t i = 0; i < windows; ++i, taps += count) {
@@ -69,12 +50,12 @@ Tensor finish_taps(const Tensor& kernel, ScalarType type, int axes, const Window
   return taps;
 }
 
-// Are the taps, as they came, what kernels read?
+// Whether kernels can read the caller's taps.
 bool are_finished(const Tensor& kernel, ScalarType type, const WindowOptions& options) {
   return kernel.scalar_type() == type && kernel.is_contiguous() && !options.flip && !options.normalized;
 }
 
-// The taps as a contiguous tensor of `type`, flipped and normalised over the last `axes` dimensions.
+// Contiguous taps of `type`, flipped and normalised over the last `axes` dimensions.
 Tensor finished_taps(const Call& call, const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
   if (are_finished(kernel, type, options)) return kernel;
   return derive(call, kernel, kernel, sizes_of(kernel), type,
@@ -88,46 +69,23 @@ Extent extent_of(const Sizes& sizes, int axes) {
 }
 
 int64_t taps_of(const Extent& e) { return e.d * e.h * e.w; }
+int64_t bytes_of(const Window& window) { return window.tensor.numel() * int64_t(window.tensor.element_size()); }
 
 }  // namespace
 
-Window prepare_window(const Call& call, const char* argument, const Tensor& given, int axes, const Tensor& input,
-                      const Image& image, int image_axes, const WindowOptions& options) {
-  const char* op = call.op;
-  const Sizes sizes = sizes_of(given);
-  const int dims = int(sizes.size()), leading = dims - axes;
-  check(leading >= 0 && leading <= 2, op, argument, " must have ", axes, ", ", axes + 1, " or ", axes + 2,
-        " dimensions, got ", dims);
-  const Extent size = extent_of(sizes, axes);
-  if (std::min({size.d, size.h, size.w}) < 1)
-    refuse(op, argument, " must have at least one tap, got shape ", shape_text(sizes));
-  check_tap_type(op, argument, given);
-  const ScalarType own = scalar_type_of(image.dtype);
-  const bool narrow = options.narrow && is_half(image.dtype) && are_finished(given, own, options);
-  const ScalarType type = narrow ? own : accumulation_type(image.dtype);
-  const bool borrowed = call.of_shards && are_finished(given, type, options) && read_from_peer(call, input, given);
-  const Tensor kernel = call.of_shards && !borrowed ? on_device_of(call, input, given) : given;
-  if (!borrowed) check_device(op, argument, kernel, input);
+Window prepare_window(const Call& call, const Tensor& given, int axes, const Tensor& input, const Image& image,
+                      const WindowOptions& options) {
+  const ScalarType image_type = scalar_type_of(image.dtype);
+  const bool narrow = options.narrow && is_half(image.dtype) && are_finished(given, image_type, options);
+  const ScalarType type = narrow ? image_type : accumulation_type(image.dtype);
+  const bool in_place = call.of_shards && are_finished(given, type, options) && read_from_peer(call, input, given);
+  const Tensor kernel = call.of_shards && !in_place ? on_device_of(call, input, given) : given;
   const Tensor taps = finished_taps(call, kernel, type, axes, options);
 
-  // Strides between the windows of a tensor whose dimensions before the window are (), (B) or (B, C).
+  const Sizes sizes = sizes_of(given);
+  const size_t leading = sizes.size() - axes;
+  const Extent size = extent_of(sizes, axes);
   const int64_t samples = leading >= 1 ? sizes[0] : 1, channels = leading >= 2 ? sizes[1] : 1;
-  const bool merged = input.dim() > image_axes + 2;
-  const int64_t batch = input.dim() >= image_axes + 2 ? image.n : 1;
-  if (merged && (samples != 1 || channels != 1))
-    refuse(op, argument, " must be one shared window where the input has more than ", image_axes + 2,
-           " dimensions, got shape ", shape_text(sizes));
-  if (samples != 1 && samples != batch) {
-    Sizes instead = sizes;
-    instead.insert(instead.begin(), 1);
-    const bool a_row = axes == 2 && std::min(size.h, size.w) == 1;  // filter1d's has one dimension less
-    const std::string given = a_row ? "(1, " + std::to_string(samples) + ", ...)" : shape_text(instead);
-    const bool of_channels = leading == 1 && samples == image.c;
-    refuse(op, argument, "'s first dimension must be 1 or the batch size ", batch, ", got ", samples,
-           of_channels ? "; for channels give " + given : "");
-  }
-  check(channels == 1 || channels == image.c, op, argument, "'s second dimension must be 1 or the ", image.c,
-        " channels of the input, got ", channels);
   return {taps,
           Taps{.data = taps.data_ptr(),
                .on_host = on_cuda(call, input) && taps.is_cpu(),
@@ -146,8 +104,7 @@ Window prepare_weight(const Call& call, const Tensor& weight, const Image& image
   const Tensor taps = finished_taps(call, weight, accumulation_type(image.dtype), 2, {});
   const Sizes sizes = sizes_of(taps);
   const Extent size = extent_of(sizes, int(sizes.size()) - 2);
-  // One input and one output channel: one window for all (Direct::one_window).
-  const bool one = sizes[0] == 1 && sizes[1] == 1;
+  const bool one = sizes[0] == 1 && sizes[1] == 1;  // Direct::one_window
   return {taps,
           Taps{.data = taps.data_ptr(),
                .on_host = false,
@@ -173,12 +130,6 @@ void widen(const Call& call, Window& window, const Tensor& input, Dtype image) {
   window.taps.narrow = false;
 }
 
-namespace {
-
-int64_t bytes_of(const Window& window) { return window.tensor.numel() * int64_t(window.tensor.element_size()); }
-
-}  // namespace
-
 Taps taps_after_upload(const Window& window, Dtype image, bool narrow) {
   Taps taps = window.taps;
   taps.narrow = taps.narrow && narrow;
@@ -200,15 +151,15 @@ void upload(const Call& call, Window& window, const Tensor& input) {
   }
   const int64_t bytes = bytes_of(window);
   window.tensor = derive(call, window.tensor, input, sizes_of(window.tensor), window.tensor.scalar_type(),
-                         [bytes, device = device_of(input)](const Tensor& taps) {
-                           const cuda::OnDevice current(device.index);
-                           const Sizes sizes = sizes_of(taps);
-                           const Tensor there =
-                               empty_strided(device, sizes, contiguous_strides(sizes), taps.scalar_type());
-                           cuda::upload(taps.data_ptr(), there.data_ptr(), bytes, cuda::arch_of(device.index),
-                                        cuda::current_stream(device.index));
-                           return there;
-                         });
+                          [bytes, device = device_of(input)](const Tensor& taps) {
+                            const cuda::OnDevice current(device.index);
+                            const Sizes sizes = sizes_of(taps);
+                            const Tensor copy =
+                                empty_strided(device, sizes, contiguous_strides(sizes), taps.scalar_type());
+                            cuda::upload(taps.data_ptr(), copy.data_ptr(), bytes, cuda::arch_of(device.index),
+                                         cuda::current_stream(device.index));
+                            return copy;
+                          });
   window.taps.data = window.tensor.data_ptr();
   window.taps.on_host = false;
 }

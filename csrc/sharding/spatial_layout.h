@@ -38,8 +38,8 @@ class SpatialLayout {
         axes_(axes),
         image_(image),
         border_(footprint.border),
-        ends_(footprint.ends),
-        direct_(footprint.direct),
+        ends_(footprint.zeros_outside),
+        direct_(footprint.reads_shards),
         axis_(footprint.axis[kAxes - image.from_end()]) {}
 
   const AxisFootprint& axis() const { return axis_; }

@@ -11,7 +11,7 @@ std::vector<Tensor> SpatialSplit::run(const Sizes& wanted) {
   std::vector<ShardOutputs> shards;
   for (int64_t i : wanted) {
     ShardOutputs shard = layout_.outputs_of(size_t(i));
-    if (shard.interior.size() == 0 || !footprint_.whole || shard.above || shard.below) shard.result = result_of(shard);
+    if (shard.interior.size() == 0 || !footprint_.all_rows || shard.above || shard.below) shard.result = result_of(shard);
     shards.push_back(std::move(shard));
   }
   streams_.emplace(call_, image_.shards, shards.size() > 1);
@@ -39,7 +39,7 @@ Tensor SpatialSplit::result_of(const ShardOutputs& shard) const {
 void SpatialSplit::filter_interior(ShardOutputs& shard, std::span<ShardOutputs> shards) {
   if (shard.interior.size() == 0 || filter_in_place(shard, shards)) return;
   explain(shard, "its interior");
-  if (footprint_.whole) {
+  if (footprint_.all_rows) {
     shard.result = call_on_whole(*shard.own);  // filter_boundaries() overwrites the outputs of the strips
     return;
   }
@@ -57,7 +57,7 @@ bool SpatialSplit::filter_in_place(ShardOutputs& shard, std::span<ShardOutputs> 
   for (ShardOutputs& other : shards)
     if ((other.above || other.below) && layout_.pad_of(other) == part.pad) part.shards.push_back(&other);
   const size_t lines = call_.lines ? call_.lines->size() : 0;
-  explain(shard, "its interior and its boundaries, which read other shards where they lie; and further shards alike");
+  explain(shard, "its interior and its boundary strips, which read other shards where they lie; and further shards alike");
   call_on_part(part, *shard.own);
   if (!shard.done && call_.lines) call_.lines->resize(lines);
   return shard.done;
@@ -69,13 +69,13 @@ void SpatialSplit::filter_boundaries(const ShardOutputs& shard, std::vector<Boun
   for (const Range& outputs : {Range{shard.outputs.begin, begin}, {end, shard.outputs.end}})
     if (outputs.size() > 0) all.push_back(layout_.strip_of(shard, outputs));
   if (all.size() == first) return;
-  explain(shard, "its boundaries, from rows that are copied");
+  explain(shard, "its boundary strips, from rows that are copied");
   const std::span strips = std::span(all).subspan(first);
   {
     const CurrentStream side(*shard.own, begin_boundaries(shard, strips));
     copy_rows_to(strips);
     for (BoundaryStrip& strip : strips) {
-      if (footprint_.whole) strip.tensor = call_on_whole(strip.tensor);
+      if (footprint_.all_rows) strip.tensor = call_on_whole(strip.tensor);
       else filter_rows(shard, strip.tensor, strip.pad, strip.outputs);
     }
   }
@@ -83,7 +83,7 @@ void SpatialSplit::filter_boundaries(const ShardOutputs& shard, std::vector<Boun
   if (call_.graph)
     call_.graph->record(
         [own = call_.graph->index_of(*shard.own)](Replay& r) { r.side.reset(), r.streams->end(r.tensor(own), true); });
-  if (footprint_.whole) copy_outputs_of(strips, shard);
+  if (footprint_.all_rows) copy_outputs_of(strips, shard);
 }
 
 // Enters the side stream, once the shards whose rows the strips read are ready.

@@ -14,7 +14,7 @@ namespace {
 
 std::string operator_of(const char* name) { return {name, std::strcspn(name, ".")}; }
 
-bool speaks_of_memory(std::string_view text) {
+bool names_memory(std::string_view text) {
   for (const char* words : {"out of memory", "not enough memory", "allocate memory", "bad_alloc"})
     if (text.find(words) != text.npos) return true;
   return false;
@@ -25,7 +25,7 @@ bool speaks_of_memory(std::string_view text) {
 void check_given(const char* name, const Tensor& t) {
   if (!t.defined()) [[unlikely]]
     refuse(operator_of(name).c_str(), "a tensor is None");
-  // The data of a freed storage begins at null, and the tensor's as far behind it as in the storage.
+  // The data of a freed storage begins at null; the tensor's data is at its storage offset.
   void* address = nullptr;
   int64_t offset = 0;
   if (aoti_torch_get_data_ptr(t.get(), &address) != TORCH_SUCCESS ||
@@ -43,12 +43,12 @@ bool torch_says_why() { return torch_exception_get_what_without_backtrace != nul
 
 void throw_for_torch(const std::runtime_error& error) {
   if (!std::strstr(error.what(), "API call failed at")) return;
-  // Before torch 2.13 a failure has no text. Arguments were checked by then, so it is mostly memory that torch lacks.
+  // Before torch 2.13 a failure has no text. The arguments are checked, so the cause is mostly a lack of memory.
   if (!torch_says_why())
     throw OutOfMemory("torch's part of the call", ", or a device has failed (torch says on stderr which)");
   const std::string text = torch_exception_get_what_without_backtrace();
   const std::string sentence = text.substr(0, text.find('\n'));
-  if (speaks_of_memory(sentence)) throw OutOfMemory("torch's part of the call", " (" + sentence + ")");
+  if (names_memory(sentence)) throw OutOfMemory("torch's part of the call", " (" + sentence + ")");
   throw std::runtime_error("torch_conv: " + sentence);
 }
 

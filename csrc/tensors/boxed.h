@@ -1,5 +1,5 @@
-// A function as torch's dispatcher calls it through the stable ABI: arguments come from a stack of 64-bit values, and
-// results go back there. TORCH_BOX of torch 2.11 does the same, but loses 48 bytes for every string.
+// The calling convention of torch's dispatcher in the stable ABI: a stack of 64-bit values has the arguments and takes
+// the results. TORCH_BOX of torch 2.11 does the same, but loses 48 bytes for every string.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +19,9 @@ struct Name {
   constexpr Name(const char (&s)[N]) { std::copy(s, s + N, text); }
 };
 
-// A value of the stack as a C++ value. What the stack's value owned is freed, also where the conversion throws.
+// A value of the stack as a C++ value. The conversion frees the memory of the stack's value, also where it throws.
 template <typename T>
-struct Taken {
+struct StackValue {
   static T from(StableIValue value) { return torch::stable::detail::to<T>(value); }
 };
 
@@ -30,9 +30,9 @@ struct StackDeleter {
   void operator()(StableListOpaque* list) const { torch_delete_list(list); }
 };
 
-// No dtype that torch's headers do not know may throw here, where later arguments are still on the stack.
+// A dtype that torch's headers do not know must not throw, because later arguments are still on the stack.
 template <>
-struct Taken<ScalarType> {
+struct StackValue<ScalarType> {
   static ScalarType from(StableIValue value) {
     try {
       return torch::stable::detail::to<ScalarType>(value);
@@ -43,7 +43,7 @@ struct Taken<ScalarType> {
 };
 
 template <>
-struct Taken<std::string> {
+struct StackValue<std::string> {
   static std::string from(StableIValue value) {
     const std::unique_ptr<StringOpaque, StackDeleter> string(torch::stable::detail::to<StringHandle>(value));
     size_t length = 0;
@@ -55,15 +55,15 @@ struct Taken<std::string> {
 };
 
 template <typename T>
-struct Taken<std::optional<T>> {
+struct StackValue<std::optional<T>> {
   static std::optional<T> from(StableIValue value) {
     const std::unique_ptr<StableIValue> held(torch::stable::detail::to<StableIValue*>(value));
-    return held ? std::optional<T>(Taken<T>::from(*held)) : std::nullopt;
+    return held ? std::optional<T>(StackValue<T>::from(*held)) : std::nullopt;
   }
 };
 
 template <typename T>
-struct Taken<std::vector<T>> {
+struct StackValue<std::vector<T>> {
   static std::vector<T> from(StableIValue value) {
     const std::unique_ptr<StableListOpaque, StackDeleter> list(torch::stable::detail::to<StableListHandle>(value));
     size_t size = 0;
@@ -73,25 +73,25 @@ struct Taken<std::vector<T>> {
     for (size_t i = 0; i < size; ++i) {
       StableIValue element;
       TORCH_ERROR_CODE_CHECK(torch_list_get_item(list.get(), i, &element));
-      values.push_back(Taken<T>::from(element));
+      values.push_back(StackValue<T>::from(element));
     }
     return values;
   }
 };
 
-// What a function takes, without references.
+// The arguments of a function, without references.
 template <typename Function>
 struct ArgumentsOf;
 template <typename Result, typename... Args>
 struct ArgumentsOf<Result (*)(Args...)> {
   using Tuple = std::tuple<std::remove_cvref_t<Args>...>;
 
-  static Tuple take(StableIValue* stack) { return take(stack, std::index_sequence_for<Args...>()); }
+  static Tuple from_stack(StableIValue* stack) { return from_stack(stack, std::index_sequence_for<Args...>()); }
 
  private:
   template <size_t... I>
-  static Tuple take(StableIValue* stack, std::index_sequence<I...>) {
-    return Tuple{Taken<std::remove_cvref_t<Args>>::from(stack[I])...};  // braces: from left to right
+  static Tuple from_stack(StableIValue* stack, std::index_sequence<I...>) {
+    return Tuple{StackValue<std::remove_cvref_t<Args>>::from(stack[I])...};  // braces: from left to right
   }
 };
 
@@ -104,7 +104,7 @@ void put(StableIValue* stack, const std::tuple<Results...>& results) {
   std::apply([&](const Results&... each) { ((*stack++ = torch::stable::detail::from(each)), ...); }, results);
 }
 
-// Refuses what has no memory to read: None in the place of a tensor, and tensors whose storage was freed.
+// Refuses None for a tensor, and tensors whose storage was freed.
 void check_given(const char* name, const Tensor& t);
 inline void check_given(const char* name, const std::vector<Tensor>& tensors) {
   for (const Tensor& t : tensors) check_given(name, t);
@@ -116,13 +116,13 @@ void check_given(const char* name, const std::optional<T>& value) {
   if (value) check_given(name, *value);
 }
 
-// Whether this torch tells why a call of it failed (2.13 and later).
+// Whether torch returns the text of an error (2.13 and later).
 bool torch_says_why();
 
-// Where `error` only says that a call of torch's failed: throws what torch said of it, or OutOfMemory.
+// Throws the text of torch's own error, or OutOfMemory, where `error` is that of a failed call of torch.
 void throw_for_torch(const std::runtime_error& error);
 
-// `function` on the arguments of a stack. The `name` of its operator is for refusals.
+// Calls `function`. Refusals begin with `name`, the operator's.
 template <Name name, typename Function, typename Arguments>
 void run_boxed(StableIValue* stack, const Function& function, Arguments arguments) {
   std::apply([](const auto&... each) { (check_given(name.text, each), ...); }, arguments);
@@ -137,11 +137,11 @@ void run_boxed(StableIValue* stack, const Function& function, Arguments argument
 }
 
 template <auto function, Name name>
-void boxed(StableIValue* stack, uint64_t arguments, uint64_t) {
-  using Taken = ArgumentsOf<decltype(function)>;
-  if (arguments != std::tuple_size_v<typename Taken::Tuple>)
+void boxed(StableIValue* stack, uint64_t count, uint64_t) {
+  using Arguments = ArgumentsOf<decltype(function)>;
+  if (count != std::tuple_size_v<typename Arguments::Tuple>)
     throw std::logic_error("torch_conv: a schema and its function differ");
-  run_boxed<name>(stack, function, Taken::take(stack));
+  run_boxed<name>(stack, function, Arguments::from_stack(stack));
 }
 
 }  // namespace torch_conv

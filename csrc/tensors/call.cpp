@@ -24,17 +24,17 @@ namespace {
 std::optional<Arch> described_gpu(const char* op) {
   const std::string text = environment("TORCH_CONV_EXPLAIN_FOR");
   if (text.empty()) return std::nullopt;
-  std::istringstream words(text);
+  std::istringstream fields(text);
   Arch arch{};
   char point = 0;
-  words >> arch.major >> point >> arch.minor >> arch.multiprocessors >> arch.shared_bytes >> arch.bytes_per_second;
-  check(bool(words) && point == '.', op, "TORCH_CONV_EXPLAIN_FOR must be like '9.0 132 232448 4.8e12', got '", text,
+  fields >> arch.major >> point >> arch.minor >> arch.multiprocessors >> arch.shared_bytes >> arch.bytes_per_second;
+  check(bool(fields) && point == '.', op, "TORCH_CONV_EXPLAIN_FOR must be like '9.0 132 232448 4.8e12', got '", text,
         "'");
   arch.bulk_copy = arch.major >= 9;
   return arch;
 }
 
-// Tests force the plain path of GPUs before Hopper on any GPU.
+// Tests plan as for GPUs before Hopper on any GPU.
 void respect_environment(Arch& arch) {
   if (std::strcmp(environment("TORCH_CONV_NO_TMA"), "1") == 0) arch.bulk_copy = false;
 }

@@ -1,5 +1,5 @@
-// What one call of an operator is made for: to compute, to be explained or prepared, or to say how far it reaches; on a
-// whole image or on a part of one. Every function of the operator layer that acts on it is handed it.
+// One call of an operator: its purpose, its part of an image, and the recording of its launches. Every function of the
+// operator layer that acts for a call receives it.
 #pragma once
 
 #include "runtime/context.h"
@@ -7,8 +7,8 @@
 
 namespace torch_conv {
 
-// Along one axis, output o reads input [o * stride - pad, o * stride - pad + length) and belongs to o * stride +
-// middle.
+// Along one axis, output o reads input [o * stride - pad, o * stride - pad + length). Its centre is pixel
+// o * stride + middle.
 struct AxisFootprint {
   int64_t pad = 0, length = 1, stride = 1, middle = 0;
   int64_t out = 1;    // outputs of the whole image
@@ -17,17 +17,17 @@ struct AxisFootprint {
 
 constexpr int kAxes = 3;  // d, h, w: the axes of an image in this order
 
-// What a call says of itself once its arguments are checked, before anything has memory.
+// The result of Purpose::footprint, and the decisions that parts of an image take over from the whole image.
 struct Footprint {
   AxisFootprint axis[kAxes];
   Border border = Border::constant;
   Sizes result;  // of the whole image
   ScalarType dtype = ScalarType::Float;
-  bool contiguous = false;                  // the result is, whatever the input's memory format
-  bool whole = false;                       // a call makes the outputs of all rows of a tensor, no part of them
-  bool ends = false;                        // something stands outside the image that its border does not say
-  bool direct = false;                      // kernel families that may read the rows of other shards serve the call
-  std::string by_torch;                     // why torch serves a convolution, or empty
+  bool contiguous = false;                  // the result is contiguous in any memory format of the input
+  bool all_rows = false;                    // a call computes the outputs of all rows of its tensor, never of a part
+  bool zeros_outside = false;               // a stage reads zeros outside the image, whatever its border
+  bool reads_shards = false;                // a kernel family that serves the call may read rows of other shards
+  std::string by_torch;                     // the reason why torch serves a convolution, or empty
   Algorithm algorithm = Algorithm::direct;  // of a filter with one window
   Sums sums = Sums::chain;                  // of Algorithm::depthwise
   bool by_values = false;                   // the algorithm depends on the window's values
@@ -38,33 +38,34 @@ class LaunchGraph;
 struct Part;   // sharding/part.h
 struct Slice;  // sharding/part.h
 
-// A variable that steers tests and benchmarks; "" if it is not set.
+// An environment variable for tests and benchmarks; "" if it is not set.
 const char* environment(const char* name);
-// Is any TORCH_CONV_... set at all? One look through the environment instead of one for each; like getenv not while
-// another thread changes it.
+// The variant that TORCH_CONV_VARIANT pins, or "".
+inline const char* pinned_variant() { return environment("TORCH_CONV_VARIANT"); }
+// Whether any TORCH_CONV_... is set, by one pass over the environment. As for getenv, no thread may change it then.
 bool environment_steers();
 
 enum class Purpose : int8_t {
   run,
   explain,    // `lines` receives a plan for each kernel call, and nothing runs
   prepare,    // the same, and the plans' kernels are loaded
-  footprint,  // `footprint` is filled in, and the call ends before there is a plan
+  footprint,  // `footprint` is filled in, and the call ends without a plan
 };
 
 struct Call {
   const char* op;
   Purpose purpose = Purpose::run;
   std::optional<Tensor> out{};       // the caller's, of X_out
-  Part* part = nullptr;              // what is to be computed, if not all
-  const Slice* slice = nullptr;      // the tensor at hand is this part of a whole
-  bool of_question = false;          // a call for the reach of one that is explained
-  bool of_shards = false;            // the tensor at hand is one of several, on whichever device
-  const Footprint* whole = nullptr;  // what the call said of the whole image, where this is for a part
+  Part* part = nullptr;              // the outputs to compute; null: all
+  const Slice* slice = nullptr;      // the input is this part of a whole along batch or channels
+  bool of_question = false;          // the footprint of a call that is explained
+  bool of_shards = false;            // the input is one of several tensors, on any device
+  const Footprint* whole = nullptr;  // of the whole image, where the call is for a part
   std::string* lines = nullptr;      // of the explanation
-  std::string refused{};             // kernel families that could not, for the next of these lines
+  std::string refused{};             // refusal reasons of kernel families, for the next of these lines
   bool steered = environment_steers();
-  LaunchGraph* graph = nullptr;     // where a first call records its launches (graph/launch_graph.h)
-  SplitStreams* streams = nullptr;  // of the call on all shards, where the tensor at hand is one of them
+  LaunchGraph* graph = nullptr;     // records the launches of a first call (graph/launch_graph.h)
+  SplitStreams* streams = nullptr;  // of the call on all shards, where the input is one shard
   bool recorded_by_caller = false;  // as a node in the graph of the call on all shards
   Footprint footprint{};
 
@@ -75,11 +76,11 @@ struct Call {
   void explain(const std::string& line) { *lines += std::string(op) + ": " + line + "\n"; }
 };
 
-// Is a call on CUDA? Explanations of calls on the CPU are, where the environment describes a GPU
-// (TORCH_CONV_EXPLAIN_FOR): a plan needs none.
+// Whether a call is on CUDA. The explanation of a call on the CPU is where TORCH_CONV_EXPLAIN_FOR describes a GPU: a
+// plan needs no GPU.
 bool on_cuda(const Call& call, const Tensor& input);
 
-// The device and stream of one call, current while it lives. On the CPU it does nothing. `input` outlives the target.
+// The device and the stream of one call. A GPU is current while its Target lives. `input` outlives the target.
 class Target {
  public:
   Target(const Call& call, const Tensor& input);

@@ -36,14 +36,9 @@ std::optional<Dtype> dtype_or_none(ScalarType type) {
   }
 }
 
-std::string extent_text(const Extent& e, int axes) {
-  const std::string plane = std::to_string(e.h) + "x" + std::to_string(e.w);
-  return axes == 3 ? std::to_string(e.d) + "x" + plane : plane;
-}
-
 std::string dtype_text(ScalarType type) {
   if (auto dtype = dtype_or_none(type)) return name_of(*dtype);
-  // torch's Python names; the C++ enum only knows "Int", "ComplexFloat" and the like.
+  // torch's names in Python; its C++ names are "Int", "ComplexFloat" and the like.
   switch (type) {
     case ScalarType::Char: return "int8";
     case ScalarType::Int: return "int32";
@@ -83,8 +78,7 @@ ScalarType scalar_type_of(Dtype dtype) {
 }
 
 Border border_of(const char* op, const std::string& name) {
-  // The table of names stands in docs/conventions.md; the first of each policy is ours, the others come from other
-  // libraries.
+  // docs/conventions.md has the table of names. The first seven are torch_conv's, the others come from other libraries.
   static constexpr std::pair<const char*, Border> names[] = {
       {"reflect", Border::reflect},         {"constant", Border::constant},      {"replicate", Border::replicate},
       {"symmetric", Border::symmetric},     {"circular", Border::circular},      {"skip", Border::skip},
@@ -106,25 +100,25 @@ bool is_valid_padding(const char* op, const std::string& padding) {
   return padding == "valid";
 }
 
-size_t word_of(const char* op, const char* argument, const std::string& word, std::span<const char* const> allowed) {
-  const auto found = std::find(allowed.begin(), allowed.end(), word);
+size_t name_index(const char* op, const char* argument, const std::string& name, std::span<const char* const> allowed) {
+  const auto found = std::find(allowed.begin(), allowed.end(), name);
   if (found != allowed.end()) return found - allowed.begin();
   std::string list;
   for (size_t i = 0; i < allowed.size(); ++i)
     list += (i == 0 ? "'" : i + 1 == allowed.size() ? " or '" : ", '") + std::string(allowed[i]) + "'";
-  refuse(op, argument, " must be ", list, ", got '", word, "'");
+  refuse(op, argument, " must be ", list, ", got '", name, "'");
 }
 
 void check_algorithm(const char* op, const std::string& algorithm, std::span<const char* const> allowed) {
-  word_of(op, "algorithm", algorithm, allowed);
+  name_index(op, "algorithm", algorithm, allowed);
 }
 
-Algorithm algorithm_of(const char* op, const std::string& word, std::initializer_list<Algorithm> allowed) {
+Algorithm algorithm_of(const char* op, const std::string& name, std::initializer_list<Algorithm> allowed) {
   static constexpr const char* names[] = {"auto",     "direct",    "tensor_core", "fft",
                                           "low_rank", "separable", "fused",       "box"};
-  std::vector<const char*> words;
-  for (const Algorithm one : allowed) words.push_back(names[int(one)]);
-  return allowed.begin()[word_of(op, "algorithm", word, words)];
+  std::vector<const char*> allowed_names;
+  for (const Algorithm one : allowed) allowed_names.push_back(names[int(one)]);
+  return allowed.begin()[name_index(op, "algorithm", name, allowed_names)];
 }
 
 void check_positive(const char* op, const char* argument, const Sizes& values) {

@@ -9,8 +9,8 @@ namespace torch_conv {
 
 namespace {
 
-// Does every dimension lie outside those that come after it in `order`, the last with its elements side by side?
-// Strides of single elements do not count; there may be gaps, as in a crop.
+// Whether each dimension lies outside all later ones in `order`, and the last one is contiguous. Strides of dimensions
+// of size 1 do not count. Gaps are allowed, as in a crop.
 bool lies_in_order(const Sizes& sizes, const Sizes& strides, const std::vector<int>& order) {
   int64_t step = 1;
   for (size_t i = order.size(); i-- > 0;) {
@@ -23,7 +23,7 @@ bool lies_in_order(const Sizes& sizes, const Sizes& strides, const std::vector<i
   return true;
 }
 
-// (..., [d,] h, w, c): the order of dimensions with the last leading one innermost.
+// The order of dimensions (..., [d,] h, w, c).
 std::vector<int> channels_inner_order(int dims, int axes) {
   std::vector<int> order;
   for (int i = 0; i < dims; ++i)
@@ -32,8 +32,8 @@ std::vector<int> channels_inner_order(int dims, int axes) {
   return order;
 }
 
-// True where the last of the leading dimensions lies innermost (channels_last, or a permuted (H, W, C) image):
-// results keep that order. torch_conv/fakes/shapes.py states the same rule.
+// Whether the channels lie innermost: channels_last, or a permuted (H, W, C) image. Results keep this order.
+// torch_conv/fakes/shapes.py has the same rule.
 bool channels_inner(const Tensor& t, int axes) {
   const int dims = int(t.dim());
   if (dims <= axes || t.is_contiguous() || t.size(dims - axes - 1) < 2) return false;
@@ -77,11 +77,11 @@ std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes) {
     x.c = size[channel];
     x.stride_c = stride[channel];
   }
-  const bool nothing = t.numel() == 0;  // to address: strides do not matter
+  const bool empty = t.numel() == 0;  // strides do not matter
   for (int i = channel - 1; i >= 0; --i) {
     if (size[i] == 1) continue;
     if (x.n == 1) x.stride_n = stride[i];
-    else if (!nothing && stride[i] != x.stride_n * x.n) return std::nullopt;
+    else if (!empty && stride[i] != x.stride_n * x.n) return std::nullopt;
     x.n *= size[i];
   }
   return x;

@@ -32,12 +32,12 @@ void resolve(std::vector<Tensor>& tensors) {
 
 WrittenMemory::WrittenMemory(Tensor& written, bool read_too) {
   check(written.is_cpu() || written.is_cuda(), "torch_conv", "a written argument must be on the CPU or on CUDA");
-  // Below autograd aten::is_neg resolves its argument before it looks; a copy tells as well.
+  // Below autograd aten::is_neg resolves its argument first. A copy by aten::resolve_neg shows the lazy bit too.
   if (written.numel() == 0 || call_aten("aten::resolve_neg", "", written).data_ptr() == written.data_ptr()) return;
   written = torch::stable::from_blob(written.data_ptr(), sizes_of(written), strides_of(written), written.device(),
                                      written.scalar_type());
   memory_ = written;
-  // What overlaps itself is refused by the function.
+  // The function refuses tensors that overlap themselves.
   if (read_too && !overlaps_itself(written)) negate(written), negated_ = true;
 }
 

@@ -1,15 +1,15 @@
-// Operators that write into an argument, called with tensors that torch negates or conjugates lazily (`z.conj().imag`).
-// torch's kernels for these tensors look for the written argument among the results, and abort where it is not.
+// Operators that write into an argument which torch negates or conjugates lazily, like that of z.conj().imag. Kernels
+// of torch for such tensors abort, because they expect the written argument among the results.
 #pragma once
 
 #include "tensors/boxed.h"
 
 namespace torch_conv {
 
-// Registers a kernel for the dispatch keys Negative and Conjugate; once, however often it is called.
+// Registers a kernel for the dispatch keys Negative and Conjugate, once for each name.
 void register_for_lazy_bits(const std::string& name, void (*kernel)(StableIValue*, uint64_t, uint64_t));
 
-// A tensor that is read, with its numbers in memory.
+// Writes the numbers of a tensor that is read into memory.
 void resolve(Tensor& t);
 void resolve(std::vector<Tensor>& tensors);
 inline void resolve(std::optional<Tensor>& t) {
@@ -18,8 +18,7 @@ inline void resolve(std::optional<Tensor>& t) {
 template <typename Other>
 void resolve(const Other&) {}
 
-// The memory of a tensor that is written. Where the tensor is negated lazily, what the function writes is negated after
-// it, so that the tensor reads as it should.
+// The memory of a tensor that is written. `finish` negates the written numbers of a lazily negated tensor.
 class WrittenMemory {
  public:
   WrittenMemory(Tensor& written, bool read_too);  // `written` becomes a view of its memory without a lazy bit
@@ -29,13 +28,13 @@ class WrittenMemory {
 
  private:
   std::optional<Tensor> memory_;  // of a negated tensor
-  bool negated_ = false;          // its numbers are, at the moment
+  bool negated_ = false;          // memory_ holds the negated numbers at the moment
 };
 
-// `written` is the number of the argument that `function` writes, `read_too` whether it also reads it.
+// `function` writes argument number `written`. `read_too`: it also reads this argument.
 template <auto function, Name name, size_t written, bool read_too = false>
 void boxed_for_lazy_bits(StableIValue* stack, uint64_t, uint64_t) {
-  const auto settled = [](auto... arguments) {
+  const auto resolved = [](auto... arguments) {
     WrittenMemory memory(std::get<written>(std::tie(arguments...)), read_too);
     (resolve(arguments), ...);
     const auto call = [&] { return function(std::move(arguments)...); };
@@ -48,7 +47,7 @@ void boxed_for_lazy_bits(StableIValue* stack, uint64_t, uint64_t) {
       return results;
     }
   };
-  run_boxed<name>(stack, settled, ArgumentsOf<decltype(function)>::take(stack));
+  run_boxed<name>(stack, resolved, ArgumentsOf<decltype(function)>::from_stack(stack));
 }
 
 }  // namespace torch_conv

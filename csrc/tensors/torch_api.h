@@ -1,4 +1,4 @@
-// The one entry to libtorch: stable-ABI headers, the Tensor alias and the few calls the stable API has no name for.
+// The only includes of libtorch: stable-ABI headers, the Tensor alias, and calls without a name in the stable API.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
@@ -40,16 +40,16 @@ struct OutOfMemory : std::runtime_error {
       : std::runtime_error("torch_conv: " + what + " failed: out of memory" + more) {}
 };
 
-// An uninitialised tensor; the caching allocator of torch serves it. Throws OutOfMemory.
+// An uninitialised tensor of torch's caching allocator. Throws OutOfMemory.
 Tensor empty_strided(Device device, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
 Sizes contiguous_strides(const Sizes& sizes);
 
 inline Tensor narrow(const Tensor& t, int64_t dim, int64_t begin, int64_t size) {
-  Tensor handle = t;  // torch's own takes no const one
+  Tensor handle = t;  // torch::stable::narrow takes no const tensor
   return torch::stable::narrow(handle, dim, begin, size);
 }
 
-// Calls an ATen operator with one result; arguments must have exactly the schema's types.
+// Calls an ATen operator with one result. Arguments must have exactly the schema's types.
 template <typename... Args>
 Tensor call_aten(const char* name, const char* overload, const Args&... args) {
   std::array<StableIValue, sizeof...(Args)> stack{torch::stable::detail::from(args)...};

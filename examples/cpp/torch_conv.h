@@ -5,7 +5,7 @@
 //
 // The library is named like a Python module but refers to nothing of Python. It registers forward operators for CPU and
 // CUDA; their gradients are registered in Python, so call them without autograd (c10::InferenceMode). Operators,
-// arguments and defaults stand in csrc/api/schema.cpp.
+// arguments and defaults stand in csrc/api, in the file of each family.
 #pragma once
 
 #include <ATen/Tensor.h>

@@ -98,19 +98,19 @@ std::string launch(const Fused& p, const Plan& plan) {
   TapsOf<P> taps;
   std::copy_n(packed.v, P::taps, taps.v);
   constexpr int size = sizeof(T), word = size * tma::pack_of(size);
-  const bool marches = config.boxes > 0;
-  const int pitch = marches ? streaming.pitch(size) : tile.pitch();
+  const bool streams = config.boxes > 0;
+  const int pitch = streams ? streaming.pitch(size) : tile.pitch();
   const auto map_of = [&](int rows) {
     return [=](const Image& x) { return tma::map_of(x, pitch * size / word, rows, word); };
   };
   memset(shared, 0xff, sizeof(shared));
   const Index grid{unsigned(plan.blocks), 1, 1};
-  const Peers peers = p.peers.nearest(marches ? streaming.radius : tile.halo);
+  const Peers peers = p.peers.nearest(streams ? streaming.radius : tile.halo);
   const auto image = [&](const auto& map) {
     if constexpr (kPeers) return ShardVolume::of_rows(p.in, peers, map);
     else return map(p.in);
   };
-  if (!marches) {
+  if (!streams) {
     on_host::launch(fused_tile<P, T, T, kAligned, kPeers>, grid, plan.threads, image(map_of(tile.box_h())),
                     args, taps);
   } else if constexpr (kFitsStreaming<P>) {

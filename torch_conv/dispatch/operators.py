@@ -63,7 +63,7 @@ class Operator:
         return self.has_out or (self.kind == "convolution" and not self.name.startswith("_"))
 
     def forms(self) -> Iterator[str]:
-        """The names of the operator and its other forms (csrc/api/schema.cpp)."""
+        """The names of the operator and its other forms (csrc/api/schema.h)."""
         yield self.name
         if self.has_out:
             yield f"{self.name}_out"

@@ -12,7 +12,7 @@ namespace torch_conv {
 
 namespace {
 
-// By torch, of what torch made: in place.
+// In place, on torch's result.
 void activate(const Tensor& sums, Activation activation) {
   switch (activation) {
     case Activation::none: return;
@@ -44,14 +44,14 @@ Tensor call_torch(const Tensor& input, const Tensor& weight, const std::optional
     return sums;
   } catch (const std::runtime_error&) {
     if (torch_says_why()) throw;
-    // It may not take these tensors, or lack memory: the latter if there is none for the result alone.
+    // Torch may refuse these tensors or lack memory. An allocation of the result alone throws OutOfMemory.
     const Sizes sizes = result_sizes(input, weight, o, padding);
     empty_strided(device_of(input), sizes, contiguous_strides(sizes), input.scalar_type());
     throw std::runtime_error("torch_conv: torch failed to compute " + name.substr(6) + ", and says why on stderr");
   }
 }
 
-// `pads` of every axis around the input, as padding_mode says; the axes in torch's order, last first.
+// The input with `pads` by padding_mode. torch takes the pads of the last axis first.
 Tensor padded(const Tensor& input, const std::vector<Pads>& pads, const ConvOptions& o) {
   Sizes flat;
   for (size_t axis = pads.size(); axis-- > 0;) flat.insert(flat.end(), {pads[axis].before, pads[axis].after});
@@ -61,12 +61,12 @@ Tensor padded(const Tensor& input, const std::vector<Pads>& pads, const ConvOpti
 }  // namespace
 
 std::vector<Pads> all_pads(const char* op, const ConvOptions& o, const Tensor& weight) {
-  const bool valid = o.word && is_valid_padding(op, *o.word);
+  const bool valid = o.padding_name && is_valid_padding(op, *o.padding_name);
   std::vector<Pads> pads;
   for (int64_t axis = 0; axis < weight.dim() - 2; ++axis)
-    pads.push_back(!o.word ? Pads{o.padding[axis], o.padding[axis]}
-                   : valid ? Pads{0, 0}
-                           : same_pads(weight.size(2 + axis), o.dilation[axis]));
+    pads.push_back(!o.padding_name ? Pads{o.padding[axis], o.padding[axis]}
+                   : valid         ? Pads{0, 0}
+                                   : same_pads(weight.size(2 + axis), o.dilation[axis]));
   return pads;
 }
 
@@ -76,9 +76,9 @@ Tensor by_torch(const char* op, const Tensor& input, const Tensor& weight, const
                 const ConvOptions& o) {
   const int axes = int(weight.dim()) - 2;
   if (o.padding_mode == "zeros") {
-    if (!o.word) return call_torch(input, weight, bias, o, o.padding);
-    // Torch 2.11 loses every string that it is given, so not the word: as torch pads by it, in a copy what one side has
-    // more than the other.
+    if (!o.padding_name) return call_torch(input, weight, bias, o, o.padding);
+    // torch 2.11 loses the memory of every string argument, so numbers replace the name 'same'. A copy has the pixels
+    // that one side has more than the other.
     Sizes both;
     std::vector<Pads> rest = all_pads(op, o, weight);
     for (Pads& p : rest) {
@@ -113,7 +113,7 @@ Tensor hand_over(Call& call, const Tensor& input, const Tensor& weight, const st
                  const ConvOptions& o) {
   if (call.lines) call.explain("handed to torch: " + call.footprint.by_torch);
   if (call.part) return part_by_torch(call, input, weight, bias, o);
-  // The result of 'auto' has one memory format, whoever computes it: the fakes do not know who does.
+  // The result of 'auto' has one memory format on either route, because the fakes do not know the route.
   const bool formatted = o.algorithm == "auto" && served_here(input.scalar_type(), sizes_of(weight), o.groups);
   const auto compute = [op = call.op, o, formatted](const Tensor& input, const Tensor& weight,
                                                     const std::optional<Tensor>& bias) {

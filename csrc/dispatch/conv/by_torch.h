@@ -8,8 +8,8 @@ namespace torch_conv {
 
 struct ConvOptions {
   Sizes stride;
-  Sizes padding;                    // per axis; unused with `word`
-  std::optional<std::string> word;  // padding='same' | 'valid'
+  Sizes padding;                            // per axis; unused with `padding_name`
+  std::optional<std::string> padding_name;  // padding='same' | 'valid'
   Sizes dilation;
   int64_t groups;
   std::string padding_mode;
@@ -17,11 +17,11 @@ struct ConvOptions {
   Activation activation = Activation::none;
 };
 
-// Of every spatial axis.
+// The pads of every spatial axis.
 std::vector<Pads> all_pads(const char* op, const ConvOptions& o, const Tensor& weight);
 
-// Has torch compute a convolution, or the part of it that the call is for, and records that in the call's graph.
-// `call.footprint.by_torch` says why torch computes it.
+// Calls torch for a convolution or for the call's part of it, and records the call of torch in the graph. The reason is
+// `call.footprint.by_torch`.
 Tensor hand_over(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                  const ConvOptions& o);
 

@@ -9,7 +9,7 @@ namespace torch_conv {
 
 namespace {
 
-bool run_by_depthwise_family(Call& call, const Target& target, const ConvCall& conv, const Image& out) {
+bool run_by_depthwise_family(Call& call, const Target& target, const ConvArguments& conv, const Image& out) {
   const Tensor taps = dense(call, conv.weight);
   const std::optional<Tensor> bias = conv.bias ? std::optional(dense(call, *conv.bias)) : std::nullopt;
   return run_depthwise(call, target,
@@ -34,11 +34,11 @@ std::optional<Tensor> wide_bias(Call& call, const std::optional<Tensor>& bias, S
 
 }  // namespace
 
-void run_convolution(Call& call, const Target& target, const ConvCall& conv) {
+void run_convolution(Call& call, const Target& target, const ConvArguments& conv) {
   const Image& in = conv.in.image;
   const int spatial = std::max(conv.axes, 2);
   const Image out = *merge_leading(conv.result, in.dtype, spatial);
-  // Parts of an image are made by the chains of Direct, whose bits do not depend on where an image is cut.
+  // Parts of an image take the chains of Direct, whose bits do not depend on the part.
   if (conv.depthwise && (!call.part || conv.sums == Sums::mma) && run_by_depthwise_family(call, target, conv, out))
     return;
   const Window window = prepare_weight(

@@ -1,12 +1,12 @@
-// Convolutions that our kernels compute.
+// Convolutions by our kernels.
 #pragma once
 
 #include "dispatch/dispatch.h"
 
 namespace torch_conv {
 
-// Checked tensors and options. Signals are images of height 1, but for the weight, which has `axes` spatial dimensions.
-struct ConvCall {
+// Checked tensors and options. Signals are images of height 1; the weight has `axes` spatial dimensions.
+struct ConvArguments {
   int axes;  // 1, 2 or 3
   ImageView in;
   Tensor result;  // not empty
@@ -19,7 +19,7 @@ struct ConvCall {
   Activation activation;
 };
 
-// Takes the depthwise kernel family where it serves the call, else direct sums.
-void run_convolution(Call& call, const Target& target, const ConvCall& conv);
+// By the depthwise kernel family where it serves the call, else by direct sums.
+void run_convolution(Call& call, const Target& target, const ConvArguments& conv);
 
 }  // namespace torch_conv

@@ -10,8 +10,8 @@ namespace torch_conv {
 
 namespace {
 
-// Depthwise (with multiplier), single-channel and few-channel banks read each input a few times from cache and are
-// bound by memory; denser convolutions are matrix products, which torch's libraries do well.
+// Convolutions with few channels a group read each input a few times from cache and are bound by memory. Denser
+// convolutions are matrix products, for which torch's libraries are fast.
 constexpr int64_t kMostInputs = 4, kMostOutputs = 8;  // channels a group
 
 bool floating(ScalarType type) {
@@ -19,7 +19,7 @@ bool floating(ScalarType type) {
   return dtype && !is_integer(*dtype);
 }
 
-// Whether the numbers describe a convolution; the operator refuses others in its own words.
+// Whether the numbers describe a convolution. The operator refuses others with a reason.
 bool well_formed(const Convolution& c) {
   const int axes = c.axes(), dims = int(c.size.size());
   const auto fit = [&](const Sizes& values, int64_t least) {
@@ -46,7 +46,7 @@ bool is_contiguous(const Convolution& c) {
   return true;
 }
 
-// Where a step of training, all gradients included, is faster by ours; `torch-conv bench training` measures it.
+// Whether a training step, all gradients included, is faster by our kernels; `torch-conv bench training` measures it.
 bool trained_faster(const Convolution& c, bool replayed) {
   const int axes = c.axes();
   const auto stride = one_of(c.stride), dilation = one_of(c.dilation), padding = one_of(c.padding.value_or(Sizes{}));
@@ -58,21 +58,21 @@ bool trained_faster(const Convolution& c, bool replayed) {
   if (channels < 2 && channels != kUnknown) return false;
   if (*padding >= *std::min_element(c.weight.begin() + 2, c.weight.end())) return false;
   if (c.weight.back() > 32) return false;  // the weight's gradient is torch's then
-  // The same problems from CUDA graphs, without the host's time: ours are 1.2 to 24 times as fast in all of them.
+  // In CUDA graphs, without the host's time, our kernels are 1.2 to 24 times as fast for all these problems.
   if (replayed) return true;
   const bool inner = c.strides[1] == 1;
   if (!inner && !is_contiguous(c)) return false;
-  // What an eager step takes by torch, in us for 10^6 outputs: for windows of up to 9, 25, 100 and more taps. One
-  // NVIDIA H200, the least of 64x96x56x56, 64x672x14x14, 8x96x56x56, 64x768x7x7 and 8x64x64x64 (13x13), signals of
-  // 16x2048x4096 and 64x768x1024.
+  // An eager step by torch, in us for 10^6 outputs: for windows of up to 9, 25, 100 and more taps. One NVIDIA H200, the
+  // least of 64x96x56x56, 64x672x14x14, 8x96x56x56, 64x768x7x7 and 8x64x64x64 (13x13), signals of 16x2048x4096 and
+  // 64x768x1024.
   static constexpr double us[2][2][2][4] = {
       // channels first, channels innermost
       {{{16, 16, 55, 55}, {33, 33, 73, 73}}, {{24, 24, 86, 86}, {45, 45, 107, 107}}},        // signals: 2 bytes, 4
       {{{17, 28, 150, 450}, {12, 18, 38, 750}}, {{44, 83, 144, 420}, {15, 32, 222, 1400}}},  // images: 2 bytes, 4
   };
-  // A step of ours takes the host 80 to 110 us more than torch's, whose autograd is C++ (210 and 100 us, 7x7 of
-  // 1x96x56x56 on the machine of that GPU). A model that the host binds feels it, so layers are ours where torch takes
-  // this much.
+  // A step by our kernels takes the host 80 to 110 us more than torch's, whose autograd is C++: 210 and 100 us for 7x7
+  // of 1x96x56x56 on that GPU's machine. Models that the host binds would be slower, so torch's time has to be this
+  // long.
   constexpr double least_us = 350;
   double taps = 1, outputs = double(c.weight[0]) / double(channels);
   for (int axis = 0; axis < axes; ++axis) taps *= double(c.weight[2 + axis]), outputs /= double(*stride);
@@ -81,7 +81,7 @@ bool trained_faster(const Convolution& c, bool replayed) {
   return outputs * us[axes - 1][c.dtype == ScalarType::Float][inner][of_taps] >= least_us * 1e6;
 }
 
-// The query of the functions: a ConvRoute, the row of the table, and the reason byte by byte (api/query.h says why).
+// The query of the Python functions: a ConvRoute, the row of the table, and the bytes of the reason (api/query.h).
 Sizes route(std::string device, ScalarType dtype, Sizes size, Sizes strides, Sizes weight, Sizes stride,
             std::optional<Sizes> padding, Sizes dilation, int64_t groups, std::string padding_mode, int64_t gradient,
             bool tangent, bool later) {
@@ -100,7 +100,7 @@ Sizes limits() { return {kMostInputs, kMostOutputs}; }
 
 bool served_here(ScalarType dtype, const Sizes& weight, int64_t groups) {
   if (!floating(dtype) || weight[1] < 1) return false;
-  // What is unknown was looked at by the caller: `served_here` in torch_conv/functional/_router.py.
+  // The caller has checked unknown numbers: `served_here` in torch_conv/functional/_router.py.
   if (weight[0] == kUnknown || groups == kUnknown) return true;
   const int64_t outputs = weight[0] / groups;
   return outputs >= 1 && (weight[1] == 1 || (weight[1] <= kMostInputs && outputs <= kMostOutputs));
@@ -120,7 +120,7 @@ std::optional<int> too_much_padding(const Convolution& c) {
   return std::nullopt;
 }
 
-// Whether `too_much_padding` cannot tell.
+// Whether unknown numbers decide about `too_much_padding`.
 bool padding_is_unknown(const Convolution& c) {
   if (c.padding_mode != "reflect" && c.padding_mode != "circular") return false;
   return any_unknown(c.size) || any_unknown(c.padding.value_or(c.dilation));
@@ -145,12 +145,19 @@ ConvDecision route_convolution(const Convolution& c, const ConvRequest& request)
     return kept_in_format("a gradient is wanted, and torch's forward and backward together are as fast");
   if (request.tangent) return kept_in_format("a tangent is given, which our kernels do not carry on yet");
   if (trained || half_on_the_cpu) return {ConvRoute::ours, {}};
-  const int64_t row = handed_over(c);
+  const int64_t row = handover_row(c);
   if (row == kUnknown) return {ConvRoute::unresolved, {}};
   if (row < 0) return {ConvRoute::ours, {}};
   if (padding_is_unknown(c)) return {ConvRoute::unresolved, {}};
   if (too_much_padding(c)) return {ConvRoute::ours, {}};
   return {ConvRoute::torch_in_format, handover_reason(row), row};
+}
+
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
+  m.def(
+      "_conv_route(str device, ScalarType dtype, int[] size, int[] strides, int[] weight, int[] stride, int[]? "
+      "padding, int[] dilation, int groups, str padding_mode, int gradient, bool tangent, bool later) -> int[]");
+  m.def("_conv_limits() -> int[]");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {

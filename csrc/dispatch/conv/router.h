@@ -1,5 +1,5 @@
-// Who computes a convolution: our kernels, torch, or whoever the operator finds when it runs. Numbers only: the
-// operators ask for their tensors, the functions of Python by the query `_conv_route`.
+// The route of a convolution: our kernels, torch, or a decision of the operator when it runs. The operators call it for
+// their tensors, the Python functions by the query `_conv_route`.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 
 namespace torch_conv {
 
-// A number that torch.compile does not know. Sizes are unknown together; an option that is unknown is above 1, because
+// A number that torch.compile does not know. If one size is unknown, all are. An unknown option is above 1, because
 // torch makes no symbol of 0 and 1.
 constexpr int64_t kUnknown = -(int64_t(1) << 62);
 
 inline bool any_unknown(const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), kUnknown) != sizes.end(); }
 
-// A convolution as the router sees it. Of an image in shards, the whole.
+// The numbers of a convolution. For an image in shards: those of the whole image.
 struct Convolution {
   enum Device { other = 0, cpu = 1, cuda = 2 } device;
   ScalarType dtype;
@@ -32,28 +32,29 @@ struct Convolution {
 };
 
 struct ConvRequest {
-  // of_transform: by a transform of torch.func; replayed: in a CUDA graph or compiled code, without the host's time.
+  // of_transform: a transform of torch.func wants the gradient. replayed: a CUDA graph or compiled code does, without
+  // the host's time.
   enum Gradient : int64_t { none, wanted, replayed, of_transform } gradient = none;
   bool tangent = false;
-  bool later = false;  // the call is traced or exported: its sizes and gradients are those of another call
+  bool later = false;  // the call is traced or exported; another call brings sizes and gradients
 };
 
-// torch_in_format: by torch, in the memory format that our kernels' result would have.
+// torch_in_format: by torch, with the memory format of our kernels' results.
 // unresolved: the operator decides when it runs, or refuses the call.
 enum class ConvRoute : int64_t { ours, torch, torch_in_format, unresolved };
 
 struct ConvDecision {
   ConvRoute route;
-  std::string why;   // torch computes it
-  int64_t row = -1;  // of the table of handovers, if that decided
+  std::string why;   // torch computes the convolution
+  int64_t row = -1;  // of the table of handovers, if a row decided
 };
 
 ConvDecision route_convolution(const Convolution& conv, const ConvRequest& request = {});
 
-// Whether our kernels take the convolution; `weight` is the weight's shape.
+// Whether our kernels serve the convolution; `weight` is the weight's shape.
 bool served_here(ScalarType dtype, const Sizes& weight, int64_t groups);
 
-// Pixels added before and after each axis. torch's padding='same': an even window pads one more after than before.
+// Pixels added before and after an axis. With torch's padding='same' an even window has one more after than before.
 struct Pads {
   int64_t before, after;
 };

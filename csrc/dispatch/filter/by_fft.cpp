@@ -3,82 +3,53 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dispatch/filter/fft_spectra.h"
 #include "dispatch/filter/filter.h"
 #include "dispatch/volumes.h"
 #include "graph/launch_graph.h"
-#include "kernels/overlap_save/multiply.h"
 #include "kernels/overlap_save/params.h"
 
 namespace torch_conv {
 
 namespace {
 
-using Norm = std::optional<std::string>;
+using overlap_save::Mark;
 
-// `total` things in parts of at most `most`, as even as can be: transforms of equal batches.
-int64_t even(int64_t total, int64_t most) { return ceil_div(total, ceil_div(total, std::max<int64_t>(most, 1))); }
+// The size of the most even parts of `total` items, each of at most `most`: transforms of equal batches.
+int64_t even_part(int64_t total, int64_t most) { return ceil_div(total, ceil_div(total, std::max<int64_t>(most, 1))); }
 
-// How many samples, channels and tiles a batch holds.
+// The samples, channels and tiles of a batch.
 struct Batch {
   int64_t n, c, tiles;
 
   static Batch of(const Direct& p, const FftTiles& tiles) {
-    const int64_t t = even(tiles.count(), tiles.most), c = even(p.in.c, tiles.most / t);
-    return {even(p.in.n, tiles.most / (t * c)), c, t};
+    const int64_t t = even_part(tiles.count(), tiles.most), c = even_part(p.in.c, tiles.most / t);
+    return {even_part(p.in.n, tiles.most / (t * c)), c, t};
   }
   int64_t count(const Direct& p, const FftTiles& of) const {
     return ceil_div(p.in.n, n) * ceil_div(p.in.c, c) * ceil_div(of.count(), tiles);
   }
 };
 
-Image some_of(const Image& image, Range n, Range c) {
-  Image part = image;
-  part.data =
+Image slice_image(Image image, Range n, Range c) {
+  image.data =
       static_cast<char*>(image.data) + (n.begin * image.stride_n + c.begin * image.stride_c) * size_of(image.dtype);
-  part.n = n.size(), part.c = c.size();
-  return part;
+  image.n = n.size(), image.c = c.size();
+  return image;
 }
 
 // The same filter on some samples and channels.
-Direct some_of(const Direct& p, Range n, Range c) {
+Direct slice_problem(const Direct& p, Range n, Range c) {
   Direct part = p;
-  part.in = some_of(p.in, n, c), part.out = some_of(p.out, n, c);
+  part.in = slice_image(p.in, n, c), part.out = slice_image(p.out, n, c);
   part.groups = c.size();
   part.taps.data = static_cast<const char*>(p.taps.data) +
                    (n.begin * p.taps.stride_n + c.begin * p.taps.stride_c) * acc_bytes(p.in.dtype);
   return part;
 }
 
-// Windows (samples, channels, 1, kh, kw), of those dimensions that they have one each.
-Tensor windows_of(const Tensor& taps, const Direct& p) {
-  Sizes sizes = sizes_of(taps);
-  sizes.resize(sizes.size() - 2);
-  sizes.resize(2, 1);
-  sizes.insert(sizes.end(), {1, p.kh, p.kw});
-  return torch::stable::view(taps, sizes);
-}
-
-Tensor some_of(Tensor windows, Range n, Range c) {
-  if (windows.size(0) > 1) windows = narrow(windows, 0, n.begin, n.size());
-  return windows.size(1) > 1 ? narrow(windows, 1, c.begin, c.size()) : windows;
-}
-
-// The taps as far apart as the window's dilation has them, zeros between.
-Tensor spread(const Tensor& windows, const Placement& s) {
-  if (s.dilation_y == 1 && s.dilation_x == 1) return windows;
-  Sizes sizes = sizes_of(windows);
-  sizes[3] = (sizes[3] - 1) * s.dilation_y + 1, sizes[4] = (sizes[4] - 1) * s.dilation_x + 1;
-  Tensor apart = empty_strided(device_of(windows), sizes, contiguous_strides(sizes), windows.scalar_type());
-  torch::stable::zero_(apart);
-  const std::optional<int64_t> all;
-  Tensor rows = call_aten("aten::slice", "Tensor", apart, int64_t(3), all, all, s.dilation_y);
-  Tensor taps = call_aten("aten::slice", "Tensor", rows, int64_t(4), all, all, s.dilation_x);
-  torch::stable::copy_(taps, windows);
-  return apart;
-}
-
-// Rows and columns exchanged: of a window of one column they lie in memory as those of one row.
-Direct turned(Direct p) {
+// Rows and columns exchanged. A window of one column lies in memory as one row.
+Direct transposed(Direct p) {
   for (Image* image : {&p.in, &p.out}) std::swap(image->h, image->w), std::swap(image->stride_h, image->stride_w);
   std::swap(p.kh, p.kw);
   Placement& s = p.place;
@@ -86,82 +57,130 @@ Direct turned(Direct p) {
   return p;
 }
 
-// A tile of one row is transformed along it alone.
-Tensor spectrum(const Tensor& t, const FftTiles& tiles) {
-  if (tiles.h == 1) return call_aten("aten::fft_rfft", "", t, std::optional<int64_t>(tiles.w), int64_t(-1), Norm());
-  return call_aten("aten::fft_rfft2", "", t, std::optional<Sizes>({tiles.h, tiles.w}), Sizes{-2, -1}, Norm());
+Tiles tiles_at(const FftTiles& t, void* data, Range which) {
+  return {data, which.begin, which.size(), t.across, t.h, t.w, t.step_h, t.step_w};
 }
 
-Tensor spectrum_of_windows(const Tensor& windows, const Placement& s, const FftTiles& tiles) {
-  return spectrum(call_aten("aten::flip", "", spread(windows, s), Sizes{-2, -1}), tiles);
+ReadTiles read_problem(const Direct& p, const Tiles& tiles, int32_t* notes) {
+  const Placement& s = p.place;
+  const auto end = [](int64_t outputs, int64_t stride, int64_t k, int64_t dilation, int64_t pad) {
+    return (outputs - 1) * stride + (k - 1) * dilation + 1 - pad;
+  };
+  return {.in = p.in,
+          .place = s,
+          .tiles = tiles,
+          .end_y = end(p.out.h, s.stride_y, p.kh, s.dilation_y, s.pad_y),
+          .end_x = end(p.out.w, s.stride_x, p.kw, s.dilation_x, s.pad_x),
+          .notes = notes};
 }
 
-// Sums times the pixels of a tile: who writes them divides, which spares a pass over them.
-Tensor sums_of(const Tensor& spectra, const FftTiles& tiles) {
-  constexpr int64_t kAsTheyAre = 0;  // torch's number for sums that are not divided; its word would be lost memory
-  const Tensor sums =
-      call_aten("aten::_fft_c2r", "", spectra, tiles.h == 1 ? Sizes{4} : Sizes{3, 4}, kAsTheyAre, tiles.w);
-  return sums.is_contiguous() ? sums : torch::stable::contiguous(sums);
+void explain(Call& call, const Target& target, const Direct& p, const FftTiles& t, const Batch& batch) {
+  const int64_t windows = (p.taps.stride_n ? batch.n : 1) * (p.taps.stride_c ? batch.c : 1);
+  const int64_t tile = t.h * t.w * acc_bytes(p.in.dtype), batches = batch.count(p, t);
+  const double outputs = double(p.out.n) * double(p.out.c) * double(p.out.h) * double(p.out.w);
+  const double pixels = double(p.in.n) * double(p.in.c) * double(p.in.h) * double(p.in.w);
+  std::ostringstream line;
+  line << "fft/overlap_save (expected " << t.seconds * 1e6 << " us, direct "
+       << direct_seconds(filter_size(p, target)) * 1e6 << " us); tile " << t.w << 'x' << t.h << ", tiles " << t.count()
+       << ", images " << p.in.n * p.in.c << ", batches " << batches << "; launches "
+       << (target.cuda() ? 8 : 7) * batches + 2 << " with a transform as one, scratch "
+       << (kFftCopies * batch.n * batch.c * batch.tiles + windows) * tile << " B; bytes "
+       << int64_t(pixels * size_of(p.in.dtype) + outputs * size_of(p.out.dtype)) << ", flops "
+       << int64_t(5 * double(t.h * t.w) * std::log2(double(t.h * t.w)) * double(t.count() * p.in.n * p.in.c));
+  call.explain(line.str());
+  const Direct first = slice_problem(p, {0, batch.n}, {0, batch.c});
+  const Tiles tiles = tiles_at(t, nullptr, {0, batch.tiles});
+  run(call, target, read_problem(first, tiles, nullptr));
+  run(call, target, WriteTiles{first, tiles, {}, nullptr, nullptr});
 }
 
-// See WriteTiles; a row and a column of zeros come first.
-Tensor corner_sums_of(const Tensor& windows) {
-  const Tensor magnitudes = torch::stable::to(call_aten("aten::abs", "", windows), ScalarType::Double);
-  const Tensor padded = torch::stable::pad(magnitudes, {1, 0, 1, 0}, "constant", 0.0);
-  const std::optional<ScalarType> same;
-  return call_aten("aten::cumsum", "", call_aten("aten::cumsum", "", padded, int64_t(-1), same), int64_t(-2), same);
-}
-
-// One call's transforms, batch by batch.
-class ByFft {
+// On the CPU: the outputs of a tile's marked cells, computed directly.
+class MarkedCells {
  public:
-  ByFft(Call& call, const Target& target, const Direct& p, const Window& window)
+  // `unit` is a tile of the batch, and `marks` are those of its cells.
+  MarkedCells(Call& call, const Target& target, const Direct& p, const FftTiles& tiles, Range which, int64_t unit,
+              const overlap_save::Cells& cells, Mark* marks)
       : call_(call),
         target_(target),
         p_(p),
-        tiles_(fft_tiles(filter_size(p, target))),
-        batch_(Batch::of(p, tiles_)),
-        taps_(window.tensor) {}
+        tiles_(tiles),
+        cells_(cells),
+        marks_(marks),
+        plane_(unit / which.size()),
+        tile_(which.begin + unit % which.size()) {}
 
-  void explain() {
-    const int64_t each = p_.taps.stride_n || p_.taps.stride_c;
-    const int64_t spectra = each ? (p_.taps.stride_n ? batch_.n : 1) * (p_.taps.stride_c ? batch_.c : 1) : 1;
-    const int64_t tile = tiles_.h * tiles_.w * acc_bytes(p_.in.dtype), batches = batch_.count(p_, tiles_);
-    const double outputs = double(p_.out.n) * double(p_.out.c) * double(p_.out.h) * double(p_.out.w);
-    const double pixels = double(p_.in.n) * double(p_.in.c) * double(p_.in.h) * double(p_.in.w);
-    std::ostringstream line;
-    line << "fft/overlap_save (expected " << tiles_.seconds * 1e6 << " us, direct "
-         << direct_seconds(filter_size(p_, target_)) * 1e6 << " us); tile " << tiles_.w << 'x' << tiles_.h << ", tiles "
-         << tiles_.count() << ", images " << p_.in.n * p_.in.c << ", batches " << batches << "; launches "
-         << (target_.cuda() ? 8 : 7) * batches + 2 << " with a transform as one, scratch "
-         << (kFftCopies * batch_.n * batch_.c * batch_.tiles + spectra) * tile << " B; bytes "
-         << int64_t(pixels * size_of(p_.in.dtype) + outputs * size_of(p_.out.dtype)) << ", flops "
-         << int64_t(5 * double(tiles_.h * tiles_.w) * std::log2(double(tiles_.h * tiles_.w)) *
-                    double(tiles_.count() * p_.in.n * p_.in.c));
-    call_.explain(line.str());
-    Direct first = some_of(p_, {0, batch_.n}, {0, batch_.c});
-    run(call_, target_, read(first, tiles(nullptr, {0, batch_.tiles}), nullptr));
-    run(call_, target_, WriteTiles{first, tiles(nullptr, {0, batch_.tiles}), {}, nullptr, nullptr});
+  // By rectangles of cells, each as wide and then as high as possible.
+  void filter() {
+    const Placement& s = p_.place;
+    const Range rows{0, ceil_div(tiles_.step_h, int64_t(1) << cells_.log_h)};
+    const Range columns{0, ceil_div(tiles_.step_w, int64_t(1) << cells_.log_w)};
+    for (int64_t row = 0; row < rows.end; ++row)
+      for (int64_t column = 0; column < columns.end; ++column) {
+        Range x{column, column}, y{row, row + 1};
+        while (x.end < columns.end && marked(row, {x.end, x.end + 1})) ++x.end;
+        if (x.size() == 0) continue;
+        while (y.end < rows.end && marked(y.end, x)) ++y.end;
+        for (int64_t done = y.begin; done < y.end; ++done)
+          std::fill_n(marks_ + done * cells_.columns + x.begin, x.size(), Mark::keep);
+        filter(overlap_save::outputs_of(y, cells_.log_h, s.stride_y, tiles_.step_h / s.stride_y),
+               overlap_save::outputs_of(x, cells_.log_w, s.stride_x, tiles_.step_w / s.stride_x));
+      }
   }
 
-  void compute() {
-    const Tensor windows = windows_of(taps_, p_);
-    const bool own_samples = windows.size(0) > 1, own_channels = windows.size(1) > 1;
+ private:
+  bool marked(int64_t row, Range columns) const {
+    const Mark* const from = marks_ + row * cells_.columns;
+    return std::all_of(from + columns.begin, from + columns.end, [](Mark m) { return m == Mark::directly; });
+  }
+
+  // Rows and columns of the tile's outputs.
+  void filter(Range rows, Range columns) {
+    const Placement& s = p_.place;
+    const int64_t n = plane_ / p_.in.c, c = plane_ % p_.in.c;
+    const int64_t first_y = tile_ / tiles_.across * (tiles_.step_h / s.stride_y);
+    const int64_t first_x = tile_ % tiles_.across * (tiles_.step_w / s.stride_x);
+    const Range y{first_y + rows.begin, std::min(p_.out.h, first_y + rows.end)};
+    const Range x{first_x + columns.begin, std::min(p_.out.w, first_x + columns.end)};
+    if (y.size() <= 0 || x.size() <= 0) return;
+    Direct part = slice_problem(p_, {n, n + 1}, {c, c + 1});
+    part.out = cut(part.out, y, x);
+    part.place.pad_y -= y.begin * s.stride_y, part.place.pad_x -= x.begin * s.stride_x;
+    run(call_, target_, part);
+  }
+
+  Call& call_;
+  const Target& target_;
+  const Direct& p_;
+  const FftTiles& tiles_;
+  const overlap_save::Cells& cells_;
+  Mark* const marks_;
+  const int64_t plane_, tile_;
+};
+
+// The transforms of one call, batch by batch.
+class OverlapSave {
+ public:
+  OverlapSave(Call& call, const Target& target, const FftTiles& tiles, const Batch& batch)
+      : call_(call), target_(target), tiles_(tiles), batch_(batch) {}
+
+  void run(const Direct& whole, const Tensor& taps) {
+    const Tensor all = windows_of(taps, whole);
+    const bool window_each_sample = all.size(0) > 1, window_each_channel = all.size(1) > 1;
     std::optional<Tensor> spectra;
-    for_each(p_.in.c, batch_.c, [&](Range c) {
-      if (own_channels) spectra.reset();
-      for_each(p_.in.n, batch_.n, [&](Range n) {
-        if (own_samples) spectra.reset();
-        const Tensor own = some_of(windows, n, c);
-        if (!spectra) spectra = spectrum_of_windows(own, p_.place, tiles_);
-        const Direct p = some_of(p_, n, c);
+    for_each(whole.in.c, batch_.c, [&](Range c) {
+      if (window_each_channel) spectra.reset();
+      for_each(whole.in.n, batch_.n, [&](Range n) {
+        if (window_each_sample) spectra.reset();
+        const Tensor windows = slice_windows(all, n, c);
+        const Direct p = slice_problem(whole, n, c);
+        if (!spectra) spectra = spectrum_of_windows(windows, p.place, tiles_);
         WriteTiles write{.filter = p};
         std::optional<Tensor> corners;
         if (p.place.normalized) {
-          corners = corner_sums_of(own);
+          corners = corner_sums_of(windows);
           const int64_t size = (p.kh + 1) * (p.kw + 1);
-          write.corners = {static_cast<const double*>(corners->data_ptr()), own_samples ? own.size(1) * size : 0,
-                           own_channels ? size : 0};
+          write.corners = {static_cast<const double*>(corners->data_ptr()),
+                           window_each_sample ? windows.size(1) * size : 0, window_each_channel ? size : 0};
         }
         for_each(tiles_.count(), batch_.tiles, [&](Range which) { filter(write, *spectra, which); });
       });
@@ -174,128 +193,54 @@ class ByFft {
     for (int64_t at = 0; at < total; at += most) f(Range{at, std::min(total, at + most)});
   }
 
-  Tiles tiles(void* data, Range which) const {
-    return {data, which.begin, which.size(), tiles_.across, tiles_.h, tiles_.w, tiles_.step_h, tiles_.step_w};
-  }
-
-  static ReadTiles read(const Direct& p, const Tiles& tiles, int32_t* notes) {
-    const Placement& s = p.place;
-    const auto end = [](int64_t outputs, int64_t stride, int64_t k, int64_t dilation, int64_t pad) {
-      return (outputs - 1) * stride + (k - 1) * dilation + 1 - pad;
-    };
-    return {.in = p.in,
-            .place = s,
-            .tiles = tiles,
-            .end_y = end(p.out.h, s.stride_y, p.kh, s.dilation_y, s.pad_y),
-            .end_x = end(p.out.w, s.stride_x, p.kw, s.dilation_x, s.pad_x),
-            .notes = notes};
-  }
-
   Tensor scratch(const Sizes& sizes, ScalarType type) const {
     return empty_strided(device_of(target_.input()), sizes, contiguous_strides(sizes), type);
   }
 
-  // On the CPU, where transforms may lie turned.
-  void multiply(Tensor& products, const Tensor& spectra) const {
-    if (!products.is_contiguous()) products = torch::stable::contiguous(products);
-    const Tensor windows = spectra.is_contiguous() ? spectra : torch::stable::contiguous(spectra);
-    const int64_t row = tiles_.w / 2 + 1, size = tiles_.h * row, n = windows.size(0), c = windows.size(1);
-    overlap_save::multiply({.tiles = products.data_ptr(),
-                            .windows = windows.data_ptr(),
-                            .dtype = p_.in.dtype,
-                            .n = products.size(0),
-                            .c = products.size(1),
-                            .count = products.size(2),
-                            .rows = tiles_.h,
-                            .size = row,
-                            .stride_n = n > 1 ? c * size : 0,
-                            .stride_c = c > 1 ? size : 0});
-  }
-
   void filter(WriteTiles write, const Tensor& spectra, Range which) {
     const Direct& p = write.filter;
-    const auto cells = overlap_save::Cells::of(tiles(nullptr, which));
+    const auto cells = overlap_save::Cells::of(tiles_at(tiles_, nullptr, which));
     const int64_t units = p.in.n * p.in.c * which.size();
     Tensor notes = scratch({units, cells.notes()}, ScalarType::Int);
     torch::stable::zero_(notes);
     write.notes = static_cast<const int32_t*>(notes.data_ptr());
-    const Tensor sums = [&] {
-      std::optional<Tensor> pixels =
-          scratch({p.in.n, p.in.c, which.size(), tiles_.h, tiles_.w}, accumulation_type(p.in.dtype));
-      run(call_, target_, read(p, tiles(pixels->data_ptr(), which), static_cast<int32_t*>(notes.data_ptr())));
-      Tensor products = spectrum(*pixels, tiles_);
-      pixels.reset();
-      if (target_.cuda()) call_aten("aten::mul_", "Tensor", products, spectra);
-      else multiply(products, spectra);
-      return sums_of(products, tiles_);
-    }();
-    write.sums = tiles(sums.data_ptr(), which);
+    const Tensor sums = sums_of(products(p, spectra, which, static_cast<int32_t*>(notes.data_ptr())), tiles_);
+    write.sums = tiles_at(tiles_, sums.data_ptr(), which);
     const Tensor marks = scratch({units, cells.count()}, ScalarType::Byte);
     write.marks = static_cast<char*>(marks.data_ptr());
-    run(call_, target_, write);
+    torch_conv::run(call_, target_, write);
     if (target_.cuda()) return;
+    auto* const first = reinterpret_cast<Mark*>(write.marks);
     for (int64_t unit = 0; unit < units; ++unit)
-      filter_directly(p, which, unit, cells, reinterpret_cast<overlap_save::Mark*>(write.marks) + unit * cells.count());
+      MarkedCells(call_, target_, p, tiles_, which, unit, cells, first + unit * cells.count()).filter();
   }
 
-  // On the CPU: the outputs of a tile's cells that are marked, by rectangles of cells, each as wide and then as high as
-  // can be.
-  void filter_directly(const Direct& p, Range which, int64_t unit, const overlap_save::Cells& cells,
-                       overlap_save::Mark* marks) {
-    using overlap_save::Mark;
-    const auto marked = [&](int64_t row, Range columns) {
-      const Mark* const from = marks + row * cells.columns;
-      return std::all_of(from + columns.begin, from + columns.end, [](Mark m) { return m == Mark::directly; });
-    };
-    const Range rows{0, ceil_div(tiles_.step_h, int64_t(1) << cells.log_h)};
-    const Range columns{0, ceil_div(tiles_.step_w, int64_t(1) << cells.log_w)};
-    for (int64_t row = 0; row < rows.end; ++row)
-      for (int64_t column = 0; column < columns.end; ++column) {
-        Range x{column, column}, y{row, row + 1};
-        while (x.end < columns.end && marked(row, {x.end, x.end + 1})) ++x.end;
-        if (x.size() == 0) continue;
-        while (y.end < rows.end && marked(y.end, x)) ++y.end;
-        for (int64_t done = y.begin; done < y.end; ++done)
-          std::fill_n(marks + done * cells.columns + x.begin, x.size(), Mark::keep);
-        const Placement& s = p.place;
-        filter_directly(p, which, unit,
-                        overlap_save::outputs_of(y, cells.log_h, s.stride_y, tiles_.step_h / s.stride_y),
-                        overlap_save::outputs_of(x, cells.log_w, s.stride_x, tiles_.step_w / s.stride_x));
-      }
-  }
-
-  void filter_directly(const Direct& p, Range which, int64_t unit, Range rows, Range columns) {
-    const int64_t plane = unit / which.size(), tile = which.begin + unit % which.size();
-    const int64_t n = plane / p.in.c, c = plane % p.in.c;
-    Direct one = some_of(p, {n, n + 1}, {c, c + 1});
-    const Placement& s = p.place;
-    const int64_t first_y = tile / tiles_.across * (tiles_.step_h / s.stride_y);
-    const int64_t first_x = tile % tiles_.across * (tiles_.step_w / s.stride_x);
-    const Range y{first_y + rows.begin, std::min(p.out.h, first_y + rows.end)};
-    const Range x{first_x + columns.begin, std::min(p.out.w, first_x + columns.end)};
-    if (y.size() <= 0 || x.size() <= 0) return;
-    one.out = cut(one.out, y, x);
-    one.place.pad_y -= y.begin * s.stride_y, one.place.pad_x -= x.begin * s.stride_x;
-    run(call_, target_, one);
+  // The pixels' memory is free before the products take more.
+  Tensor products(const Direct& p, const Tensor& spectra, Range which, int32_t* notes) {
+    std::optional<Tensor> pixels =
+        scratch({p.in.n, p.in.c, which.size(), tiles_.h, tiles_.w}, accumulation_type(p.in.dtype));
+    torch_conv::run(call_, target_, read_problem(p, tiles_at(tiles_, pixels->data_ptr(), which), notes));
+    Tensor transformed = spectrum(*pixels, tiles_);
+    pixels.reset();
+    return multiplied(std::move(transformed), spectra, tiles_, p.in.dtype, target_.cuda());
   }
 
   Call& call_;
   const Target& target_;
-  const Direct& p_;
-  const FftTiles tiles_;
-  const Batch batch_;
-  const Tensor taps_;
+  const FftTiles& tiles_;
+  const Batch& batch_;
 };
 
 }  // namespace
 
-void run_by_fft(Call& call, const Target& target, const Direct& p, const Window& window) {
-  if (call.graph) call.graph->invalidate();  // the launches of torch are not recorded
-  const bool columns = p.kh > 1 && p.kw == 1 && fft_by_rows(filter_size(p, target));
-  const Direct q = columns ? turned(p) : p;
-  ByFft filter(call, target, q, window);
-  if (call.runs()) filter.compute();
-  else filter.explain();
+void run_by_fft(Call& call, const Target& target, const Direct& problem, const Window& window) {
+  if (call.graph) call.graph->invalidate();  // the graph records no launches of torch
+  const bool columns = problem.kh > 1 && problem.kw == 1 && fft_by_rows(filter_size(problem, target));
+  const Direct p = columns ? transposed(problem) : problem;
+  const FftTiles tiles = fft_tiles(filter_size(p, target));
+  const Batch batch = Batch::of(p, tiles);
+  if (call.runs()) OverlapSave(call, target, tiles, batch).run(p, window.tensor);
+  else explain(call, target, p, tiles, batch);
 }
 
 }  // namespace torch_conv

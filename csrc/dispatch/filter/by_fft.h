@@ -6,14 +6,14 @@
 
 namespace torch_conv {
 
-// `problem` as the direct kernel families take it, its taps in `window` and on the images' device.
+// `problem` is that of the direct kernel families; its taps are in `window`, on the images' device.
 //
-//   image --read--> tiles --rfft2--> spectra --times that of the window--> --irfft2--> sums --write--> result
+//   image --read--> tiles --rfft2--> spectra --times those of the windows--> --irfft2--> sums --write--> result
 //
-// On the CPU tiles of windows of one row or one column are single rows, transformed along one dimension.
+// On the CPU a window of one row or one column has tiles of one row, transformed along it.
 //
-// Where a NaN, an infinity or an overflow reached a tile's sums they are made again directly. Nothing waits for the
-// GPU, and memory is bounded by kFftWorkspace.
+// Sums of a tile that a NaN, an infinity or an overflow reached are computed again directly. The host never waits for
+// the GPU. Memory is bounded by kFftWorkspace.
 void run_by_fft(Call& call, const Target& target, const Direct& problem, const Window& window);
 
 }  // namespace torch_conv

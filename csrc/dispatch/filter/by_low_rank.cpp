@@ -57,7 +57,7 @@ struct Term {
   Window y, x;
 };
 
-// The terms and their sum between one read and one write, where a kernel family makes them so.
+// The terms and their sum in one launch, where a kernel family serves it.
 bool run_as_stage(Call& call, const Target& target, const Direct& p, const std::vector<Term>& terms) {
   const int count = int(terms.size());
   if (count == 1 || count > Stage::kMost || !is_stage(p)) return false;
@@ -82,38 +82,38 @@ void run_low_rank(Call& call, const Target& target, const Direct& p, const Windo
   }
   if (run_as_stage(call, target, p, terms)) return;
 
-  const Dtype sums = accumulation_dtype(p.in.dtype);
-  std::vector<Image> made{p.out};
+  const Dtype dtype = accumulation_dtype(p.in.dtype);
+  std::vector<Image> sums{p.out};
   std::optional<Tensor> scratch;
   if (rank > 1) {
     scratch = empty_results(call, rank, target.input(),
-                            resized(target.input(), {.d = 1, .h = p.out.h, .w = p.out.w}, 2), 2, scalar_type_of(sums));
-    made.clear();
-    for (int r = 0; r < rank; ++r) made.push_back(*merge_leading(torch::stable::select(*scratch, 0, r), sums, 2));
+                            resized(target.input(), {.d = 1, .h = p.out.h, .w = p.out.w}, 2), 2, scalar_type_of(dtype));
+    sums.clear();
+    for (int r = 0; r < rank; ++r) sums.push_back(*merge_leading(torch::stable::select(*scratch, 0, r), dtype, 2));
   }
   for (int r = 0; r < rank; ++r)
     run(call, target,
         Separable{.in = p.in,
-                  .out = made[r],
+                  .out = sums[r],
                   .taps_x = terms[r].x.taps,
                   .taps_y = terms[r].y.taps,
                   .taps_z = {},
                   .kh = p.kh,
                   .kw = p.kw,
                   .place = p.place});
-  // ((first + second) + third), and to that the fourth.
+  // ((term 0 + term 1) + term 2) + term 3
   for (int from = 0; from + 1 < rank;) {
     const int count = std::min(rank - from, Stage::kMost);
     const bool last = from + count == rank;
     Combine combine{.windows = count,
                     .centre = {},
-                    .out = last ? p.out : made[from + count - 1],
+                    .out = last ? p.out : sums[from + count - 1],
                     .stride_output = 0,
                     .point = Point::sum,
                     .number = 0,
                     .margin_y = 0,
                     .margin_x = 0};
-    for (int i = 0; i < count; ++i) combine.sums[i] = made[from + i];
+    for (int i = 0; i < count; ++i) combine.sums[i] = sums[from + i];
     run(call, target, combine);
     from += last ? rank : count - 1;
   }

@@ -1,5 +1,5 @@
-// A filter of images whose window is the sum of a few separable ones: as many separable passes and their sum, in one
-// launch where a kernel family has it.
+// A filter of images whose window is the sum of a few separable windows: separable filters and their sum, in one launch
+// where a kernel family serves it.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@ namespace torch_conv {
 // The factors of a call's windows, in the accumulation dtype and in host memory.
 class LowRank {
  public:
-  // None where they are of no low rank. `taps`: contiguous (..., kh, kw) on the CPU, in the accumulation dtype.
+  // None where the windows have no low rank. `taps`: contiguous (..., kh, kw) on the CPU, in the accumulation dtype.
   static std::optional<LowRank> of(const Tensor& taps);
 
   int rank() const { return rank_; }
-  // Term r as windows along x or along y, shared out over samples and channels as those of `whole` are.
+  // Term r as windows along x or along y, with the samples and channels of `whole`.
   Window along(const Call& call, int r, bool x, const Window& whole, bool on_host) const;
 
  private:
@@ -30,15 +30,14 @@ class LowRank {
   int rank_ = 0;
 };
 
-// Why a call cannot be served so, whatever the window's rank; or null.
+// Null, or why no window of the call can be served, whatever its rank.
 const char* low_rank_refusal(const Tensor& kernel, const Extent& window);
 
-// Is a filter with these windows a stage of a chain? They are odd, and lie with their middles on each pixel, or
-// everywhere inside the image.
+// Whether a filter with these windows is a stage of a chain. Its windows are odd. Their middles lie on each pixel, or
+// the windows lie inside the image.
 bool is_stage(const Direct& problem);
 
-// `problem` as the direct kernel families take it, with `window` before it went to the images' device. Normalized
-// 'skip' divides by what is no sum of products, but for rank 1.
+// `problem` is that of the direct kernel families, and `window` still lies on the host. Normalized 'skip' needs rank 1.
 void run_low_rank(Call& call, const Target& target, const Direct& problem, const Window& window,
                   const LowRank& factors);
 

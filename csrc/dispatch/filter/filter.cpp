@@ -4,13 +4,14 @@
 #include <cstring>
 
 #include "core/refusals.h"
+#include "dispatch/filter/by_depthwise.h"
 #include "dispatch/filter/by_fft.h"
 
 namespace torch_conv {
 
 namespace {
 
-// What was decided by the values of a window on the CPU holds while they stay.
+// Adds to the graph's guards that the values of a window on the CPU stay as they are.
 void depend_on_values(const Call& call, const Tensor& kernel) {
   if (!call.graph) return;
   if (!kernel.is_contiguous()) return call.graph->invalidate();
@@ -21,30 +22,6 @@ void depend_on_values(const Call& call, const Tensor& kernel) {
   };
   call.graph->guard(std::move(same), bytes);
 }
-
-// How the family for depthwise convolutions sums: products on tensor cores, or the chains of multiply-adds that are a
-// filter's own. float16, us of the filters' kernels, that family's chains and its products (F.conv2d), one NVIDIA H200:
-//
-//   3x3  8x1080x1920 of 8: 215, 190, 526 (205); 24x112 of 64: 50, 31, 39 (38); 40x56: 29, 16, 19 (20);
-//        64x224 of 16: 70, 64, 61 (89); 96x56 of 64: 33, 25, 26 (38); 480x14: 18, 12, 11 (16);
-//        48x56 of 1: 5.7, 2.6, 4.5 (3.3)
-//   5x5  8x1080x1920 of 8: 287, 319, 528 (365); 24x56 of 64: 23, 16, 16 (20); 24x112: 58, 55, 40 (65);
-//        40x56: 33, 26, 20 (29); one NVIDIA H100, 24x1080x1920 of 4: 533, 465, 569 (701)
-//
-// Larger windows, the filters' kernels and products, one NVIDIA H100: 7x7 64x224 of 16: 466, 81 (326); 512x56 of 8:
-// 262, 43 (170); 8x1080x1920 of 8: 1164, 799 (813); 6x6 1066, 817; 24x1080x1920 of 4: 1325, 605. bfloat16 is the same
-// to 5 %. Channels that are no multiple of four were not measured.
-Sums sums_of_channels(const Direct& p) {
-  const int64_t taps = p.kh * p.kw;
-  return taps <= 9 || (taps <= 25 && p.in.c % 16 != 0) ? Sums::chain : Sums::mma;
-}
-bool worth_channels(const Direct& p) {
-  const int64_t taps = p.kh * p.kw;
-  return std::min(p.kh, p.kw) > 1 && p.in.c % 4 == 0 && p.in.c >= (taps > 9 && taps <= 25 ? 12 : 8);
-}
-
-// Is the variant pinned that makes such filters? No family of filters has one of that name.
-bool channels_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "channels_mma") == 0; }
 
 bool is_empty(const Image& x) { return x.n * x.c * x.d * x.h * x.w == 0; }  // families plan no empty results
 
@@ -59,143 +36,118 @@ class FilterDispatch {
         options_(options),
         window_(window),
         p_(p),
-        size_(filter_size(p, target)) {
-    if (axes == 2)
-      made_.sums = p.sums == Sums::mma || channels_pinned() ? Sums::mma
-                   : call.whole                             ? call.whole->sums
-                                                            : sums_of_channels(p);
+        size_(filter_size(p, target)),
+        mma_only_(p.sums == Sums::mma || depthwise_pinned()) {
+    if (axes == 2) decision_.sums = mma_only_ ? Sums::mma : call.whole ? call.whole->sums : depthwise_sums(p);
   }
 
   FilterDecision decide(Algorithm asked) {
-    if (const Footprint* whole = call_.whole) as_the_whole(*whole);
-    else if (axes_ == 3) made_.algorithm = Algorithm::direct;
-    else if (asked == Algorithm::automatic) fastest();
-    else if (asked == Algorithm::tensor_core) by_products();
-    else if (asked == Algorithm::fft) check_fft();
-    else if (asked == Algorithm::low_rank) check_low_rank();
-    if (made_.algorithm == Algorithm::direct && !call_.only_footprint() && !made_.narrow && !keep_narrow() &&
-        !is_empty(p_.out) && !p_.peers.any())
-      made_.direct = direct(false);
-    return std::move(made_);
+    if (call_.whole) choose_as_whole_image(*call_.whole);
+    else if (axes_ == 3) decision_.algorithm = Algorithm::direct;
+    else if (asked == Algorithm::automatic) choose_fastest();
+    else if (asked == Algorithm::tensor_core) choose_tensor_cores();
+    else if (asked == Algorithm::fft) choose_fft();
+    else if (asked == Algorithm::low_rank) choose_low_rank();
+    if (decision_.algorithm == Algorithm::direct && !call_.only_footprint() && !is_empty(p_.out)) plan_direct();
+    return std::move(decision_);
   }
 
  private:
-  // A filter with windows in the images' dtype, one for each of many interleaved channels, and zeros outside is a
-  // depthwise convolution.
-  bool is_depthwise() const {
-    const bool own = p_.in.c > 1 && p_.in.stride_c == 1 && p_.taps.stride_c != 0 && p_.taps.stride_n == 0;
-    const bool zeros = p_.place.border == Border::constant && p_.place.value == 0;
-    return own && zeros && !is_empty(p_.out) && p_.taps.narrow && p_.in.dtype == p_.out.dtype;
+  // A part may have another layout than the whole image, so the depthwise kernel family may refuse it.
+  void choose_as_whole_image(const Footprint& whole) {
+    if (whole.by_values) factorize();
+    if (whole.algorithm != Algorithm::depthwise) decision_.algorithm = whole.algorithm;
+    else if (is_depthwise(p_)) choose_depthwise(mma_only_);
   }
-  // Windows of the host will be brought to fresh memory, where all vectors start.
-  std::optional<Decision<Depthwise>> channels() const {
-    if (!is_depthwise()) return std::nullopt;
-    return dispatch(target_, Depthwise{.in = p_.in,
-                                       .out = p_.out,
-                                       .weight = p_.taps.on_host ? nullptr : p_.taps.data,
-                                       .bias = nullptr,
-                                       .weights = p_.in.dtype,
-                                       .kh = p_.kh,
-                                       .kw = p_.kw,
-                                       .place = p_.place,
-                                       .activation = Activation::none,
-                                       .sums = made_.sums});
+
+  void choose_fastest() {
+    if (depthwise_pinned()) return choose_tensor_cores();
+    if (*pinned_variant() || depthwise_is_faster()) return;
+    const bool fft = fft_is_faster(size_);
+    if (fft) decision_.algorithm = Algorithm::fft;
+    if (!rank_may_matter()) return;
+    factorize();
+    // Where passes and FFT take about as long, passes give the same bits wherever a pixel lies.
+    const double others = fft ? 1.25 * fft_tiles(size_).seconds : direct_seconds(size_);
+    const auto& factors = decision_.factors;
+    if (factors && skip_is_separable() && passes_seconds(size_, factors->rank()) < others)
+      decision_.algorithm = Algorithm::low_rank;
   }
-  bool take(Decision<Depthwise> depthwise) {
+
+  // Direct kernels with 16-bit taps compute by tensor cores. The depthwise kernel family gives the refusal reason.
+  void choose_tensor_cores() {
+    if (is_depthwise(p_) && !choose_depthwise(false) && !plan_with_narrow_taps()) choose_depthwise(true);
+  }
+
+  void choose_fft() {
+    const int64_t most = largest_fft_span(size_);
+    check(std::max(size_.span_h, size_.span_w) <= most, call_.op,
+          "algorithm 'fft' cannot serve this call: the window spans ", size_.span_h, "x", size_.span_w,
+          " pixels, more than ", most, " along an axis");
+    decision_.algorithm = Algorithm::fft;
+  }
+
+  void choose_low_rank() {
+    const char* why = low_rank_refusal(kernel_, {.h = size_.kh, .w = size_.kw});
+    if (!why) factorize();
+    if (!why && !decision_.factors) why = "the window is not of rank 1 to 4";
+    if (!why && !skip_is_separable()) why = "border_type 'skip' with normalized needs a window of rank 1";
+    if (why) refuse(call_.op, "algorithm 'low_rank' cannot serve this call: ", why);
+    decision_.algorithm = Algorithm::low_rank;
+  }
+
+  bool depthwise_is_faster() {
+    if (!is_depthwise(p_)) return false;
+    const char* slower = depthwise_is_slower(p_);
+    if (!slower) return choose_depthwise(false);
+    note_refusals(call_, {.algorithm = "depthwise", .refused = {{"channels_mma", slower}}});
+    return false;
+  }
+
+  // False: the depthwise kernel family does not serve the filter. `required` refuses the call then.
+  bool choose_depthwise(bool required) {
+    Decision<Depthwise> depthwise = dispatch(target_, as_depthwise(p_, decision_.sums));
+    if (required) check_serves(call_, depthwise, wanted_by(decision_.sums));
     if (!depthwise.serves()) return note_refusals(call_, *depthwise.plan), false;
-    made_.algorithm = Algorithm::depthwise, made_.depthwise = std::move(depthwise);
+    decision_.algorithm = Algorithm::depthwise, decision_.depthwise = std::move(depthwise);
     return true;
   }
 
-  std::vector<Decision<Direct>> direct(bool narrow) const {
+  void plan_direct() {
+    if (p_.peers.any()) decision_.reads_shards = serves_shards(target_, p_, axes_);
+    else if (!decision_.narrow && !plan_with_narrow_taps()) decision_.direct = plans(false);
+  }
+
+  bool plan_with_narrow_taps() {
+    if (!p_.taps.narrow || is_empty(p_.out)) return false;
+    decision_.direct = plans(true);
+    decision_.narrow = all_serve(decision_.direct);
+    if (!decision_.narrow) decision_.direct.clear();
+    return decision_.narrow;
+  }
+
+  std::vector<Decision<Direct>> plans(bool narrow) const {
     Direct p = p_;
     p.taps = taps_after_upload(window_, p.in.dtype, narrow);
     return dispatch(target_, p);
   }
-  // Kernels on tensor cores read 16-bit taps without a conversion.
-  bool keep_narrow() {
-    if (!p_.taps.narrow || is_empty(p_.out)) return false;
-    made_.direct = direct(true);
-    made_.narrow = all_serve(made_.direct);
-    if (!made_.narrow) made_.direct.clear();
-    return made_.narrow;
-  }
 
-  // What serves the whole serves its parts, but a part may lie otherwise.
-  void as_the_whole(const Footprint& whole) {
-    if (whole.by_values) factor();
-    if (whole.algorithm != Algorithm::depthwise) return void(made_.algorithm = whole.algorithm);
-    auto depthwise = channels();
-    if (!depthwise) return;
-    if (p_.sums == Sums::mma || channels_pinned()) check_serves(call_, *depthwise, wanted_by(made_.sums));
-    take(std::move(*depthwise));
-  }
-
-  // `direct` makes products of planes. Where neither family takes the filter, that for depthwise convolutions says why.
-  void by_products() {
-    auto depthwise = channels();
-    if (!depthwise || take(*depthwise) || keep_narrow()) return;
-    check_serves(call_, *depthwise, wanted_by(made_.sums));
-  }
-
-  bool channels_are_faster() {
-    if (worth_channels(p_)) {
-      auto depthwise = channels();
-      return depthwise && take(std::move(*depthwise));
-    }
-    if (is_depthwise())
-      note_refusals(call_, {.algorithm = "depthwise",
-                            .refused = {{"channels_mma", "few taps or channels: multiply-adds are as fast"}}});
-    return false;
-  }
-
-  void fastest() {
-    if (channels_pinned()) return by_products();
-    if (*environment("TORCH_CONV_VARIANT") || channels_are_faster()) return;
-    const bool fft = fft_is_faster(size_);
-    if (fft) made_.algorithm = Algorithm::fft;
-    if (!worth_a_look()) return;
-    factor();
-    // Where passes and FFT take about as long, passes have the same bits wherever a pixel lies.
-    const double others = fft ? 1.25 * fft_tiles(size_).seconds : direct_seconds(size_);
-    const auto& factors = made_.factors;
-    if (factors && divides_alike() && passes_seconds(size_, factors->rank()) < others)
-      made_.algorithm = Algorithm::low_rank;
-  }
-
-  // Looking at a window takes its own few passes over the taps; smaller ones and small images never pay for that.
-  bool worth_a_look() const {
+  // The rank costs a few passes over the taps on the host; small windows and small images are faster without it.
+  bool rank_may_matter() const {
     constexpr int64_t kLeastTaps = 81, kLeastOutputs = 64 * 64;
     return size_.kh * size_.kw >= kLeastTaps && size_.out_h * size_.out_w >= kLeastOutputs &&
            !low_rank_refusal(kernel_, {.h = size_.kh, .w = size_.kw}) &&
            passes_seconds(size_, 1) < direct_seconds(size_);
   }
 
-  void factor() {
-    made_.by_values = true;
+  void factorize() {
+    decision_.by_values = true;
     depend_on_values(call_, kernel_);
-    made_.factors = LowRank::of(host_taps(kernel_, p_.in.dtype, 2, options_));
+    decision_.factors = LowRank::of(host_taps(kernel_, p_.in.dtype, 2, options_));
   }
 
-  // Normalized 'skip' divides by the sum of the |taps| inside, which is a product of sums for one term only.
-  bool divides_alike() const { return !p_.place.normalized || made_.factors->rank() == 1; }
-
-  void check_fft() {
-    const int64_t most = largest_fft_span(size_);
-    check(std::max(size_.span_h, size_.span_w) <= most, call_.op,
-          "algorithm 'fft' cannot serve this call: the window spans ", size_.span_h, "x", size_.span_w,
-          " pixels, more than ", most, " along an axis");
-    made_.algorithm = Algorithm::fft;
-  }
-
-  void check_low_rank() {
-    const char* why = low_rank_refusal(kernel_, {.h = size_.kh, .w = size_.kw});
-    if (!why) factor();
-    if (!why && !made_.factors) why = "the window is not of rank 1 to 4";
-    if (!why && !divides_alike()) why = "border_type 'skip' with normalized needs a window of rank 1";
-    if (why) refuse(call_.op, "algorithm 'low_rank' cannot serve this call: ", why);
-    made_.algorithm = Algorithm::low_rank;
-  }
+  // Normalized 'skip' divides by the sum of the |taps| inside. This sum is separable for rank 1 only.
+  bool skip_is_separable() const { return !p_.place.normalized || decision_.factors->rank() == 1; }
 
   Call& call_;
   const Target& target_;
@@ -205,7 +157,8 @@ class FilterDispatch {
   const Window& window_;
   const Direct& p_;
   const FilterSize size_;
-  FilterDecision made_;
+  const bool mma_only_;
+  FilterDecision decision_;
 };
 
 }  // namespace
@@ -215,7 +168,7 @@ FilterDecision dispatch_filter(Call& call, const Target& target, int axes, Algor
   return FilterDispatch(call, target, axes, kernel, options, window, problem).decide(asked);
 }
 
-void run_filter(Call& call, const Target& target, int axes, FilterDecision d, Direct p, Window window) {
+void run_filter(Call& call, const Target& target, FilterDecision d, Direct p, Window window) {
   if (d.depthwise) {
     upload(call, window, target.input());
     d.depthwise->problem.weight = window.taps.data;
@@ -229,7 +182,7 @@ void run_filter(Call& call, const Target& target, int axes, FilterDecision d, Di
     p.taps = window.taps;
     return run_by_fft(call, target, p, window);
   }
-  if (axes == 3 && p.peers.any() && !serves_shards(target, p)) return;  // without an upload
+  if (p.peers.any() && !d.reads_shards) return;  // without an upload
   for (const Decision<Direct>& part : d.direct) check_serves(call, part, wanted_by(p.sums));
   upload_large(call, window, target.input());
   p.taps = window.taps;
@@ -242,10 +195,9 @@ void run_filter(Call& call, const Target& target, int axes, FilterDecision d, Di
 
 FilterSize filter_size(const Direct& p, const Target& target) {
   const Placement& s = p.place;
-  // What kernels ask for, but for what hardly ever fails.
   const bool cuda = target.cuda(), planes = cuda && p.in.stride_w == 1 && s.unit_steps_of_images();
   const bool half = is_half(p.in.dtype) && s.border != Border::skip;
-  const bool photos = cuda && s.unit_steps_of_images() && hwc_channels(p.in, p.out, p.peers) > 1;
+  const bool hwc = cuda && s.unit_steps_of_images() && hwc_channels(p.in, p.out, p.peers) > 1;
   const bool small = p.kh == p.kw && p.kh <= 15 && p.one_window() && tiled_type(p.in.dtype);
   return {.planes = p.in.n * p.in.c,
           .windows = (p.taps.stride_n ? p.in.n : 1) * (p.taps.stride_c ? p.in.c : 1),
@@ -259,7 +211,7 @@ FilterSize filter_size(const Direct& p, const Target& target) {
           .stride_w = s.stride_x,
           .image = p.in.dtype,
           .cuda = cuda,
-          .products = (planes || photos) && half && target.arch().bulk_copy,
+          .mma = (planes || hwc) && half && target.arch().bulk_copy,
           .one_launch = planes && small && is_stage(p)};
 }
 

@@ -10,26 +10,25 @@ namespace torch_conv {
 
 struct FilterDecision {
   Algorithm algorithm = Algorithm::direct;  // or fft, low_rank, depthwise
-  bool by_values = false;                   // the window's values had a say
+  bool by_values = false;                   // the algorithm depends on the window's values
   Sums sums = Sums::chain;                  // of Algorithm::depthwise
   std::optional<LowRank> factors{};         // of Algorithm::low_rank
   std::optional<Decision<Depthwise>> depthwise{};
-  // Of Algorithm::direct. Empty where kernels read neighbour shards: each shard's pieces have plans of their own
-  // (sharding/launch_shards.h).
-  std::vector<Decision<Direct>> direct{};
-  bool narrow = false;  // `direct` reads 16-bit taps; else all kernels read taps in the accumulation dtype
+  std::vector<Decision<Direct>> direct{};  // of Algorithm::direct without neighbour shards
+  bool reads_shards = false;               // a kernel of Algorithm::direct may read neighbour shards
+  bool narrow = false;                     // `direct` reads 16-bit taps; else taps have the accumulation dtype
 };
 
-// `asked`: automatic, direct, tensor_core, fft or low_rank; of volumes automatic or direct. `window` is the caller's
-// `kernel` with `options` applied, and gives the problem its taps. `problem.peers` are the neighbour shards that
-// kernels may read. A part of an image takes the algorithm of the whole.
+// `asked` is automatic, direct, tensor_core, fft or low_rank for images, automatic or direct for volumes. `window` is
+// the caller's `kernel` with `options` applied; the taps of `problem` are the window's. Kernels may read the neighbour
+// shards `problem.peers`. A part of an image takes the algorithm of the whole image.
 FilterDecision dispatch_filter(Call& call, const Target& target, int axes, Algorithm asked, const Tensor& kernel,
                                const WindowOptions& options, const Window& window, const Direct& problem);
 
 // Uploads the window in the decision's dtype, and runs the filter or explains it.
-void run_filter(Call& call, const Target& target, int axes, FilterDecision decision, Direct problem, Window window);
+void run_filter(Call& call, const Target& target, FilterDecision decision, Direct problem, Window window);
 
-// The filter in the numbers that expected times depend on.
+// The sizes that expected times depend on.
 FilterSize filter_size(const Direct& problem, const Target& target);
 
 }  // namespace torch_conv

@@ -8,8 +8,8 @@ namespace torch_conv {
 
 namespace {
 
-// Cross approximation with full pivoting, in float64: the row and the column through the largest element of what is
-// left make the next term, which leaves zeros there. Of a window of rank r nothing but roundings is left after r terms.
+// Cross approximation with full pivoting, in float64. The row and the column through the remainder's largest element
+// make the next term, which leaves zeros there. The remainder of a window of rank r is roundings after r terms.
 class Remainder {
  public:
   template <typename A>
@@ -18,16 +18,16 @@ class Remainder {
     sum_ = left_sum_, peak_ = std::abs(left_[largest_]);
   }
 
-  double magnitude() const { return sum_; }  // of the window's taps together, before a term is taken
-  // Is no more left than roundings of A, of all taps together and of each beside the largest?
+  double magnitude() const { return sum_; }  // the sum of the window's |taps|
+  // Whether the remainder is roundings of A, as a sum and against the largest tap.
   template <typename A>
   bool is_rounding() const {
     constexpr double unit = std::numeric_limits<A>::epsilon();
     return left_sum_ <= 2 * unit * sum_ && std::abs(left_[largest_]) <= 4 * unit * peak_;
   }
 
-  // The next term, taken away, as column times row.
-  void take(std::vector<double>& y, std::vector<double>& x) {
+  // Subtracts the next term, column y times row x.
+  void subtract_term(std::vector<double>& y, std::vector<double>& x) {
     const double pivot = left_[largest_];
     const int64_t row = largest_ / kw_, column = largest_ % kw_;
     const double scale = std::sqrt(std::abs(pivot));
@@ -58,8 +58,8 @@ double magnitude_of(const std::vector<double>& taps) {
   return sum;
 }
 
-// Magnitudes of all terms beside the window's: 1 of a product, below 3 of Gaussians' differences and of their
-// derivatives. Roundings grow as they do.
+// The largest ratio of the terms' magnitudes to the window's, in which roundings grow. It is 1 for a product, and below
+// 3 for Gaussians' differences and their derivatives.
 constexpr double kMostGrowth = 4;
 
 }  // namespace
@@ -75,7 +75,7 @@ std::optional<Factors<A>> factors_of(const A* windows, int64_t count, int64_t kh
     double terms = 0;
     for (int r = 0; !left.is_rounding<A>(); ++r) {
       if (r == kMostRank) return std::nullopt;
-      left.take(y, x);
+      left.subtract_term(y, x);
       for (int64_t i = 0; i < kh; ++i) f.y[r][w * kh + i] = A(y[i]);
       for (int64_t j = 0; j < kw; ++j) f.x[r][w * kw + j] = A(x[j]);
       terms += magnitude_of(y) * magnitude_of(x);

@@ -9,7 +9,7 @@
 
 namespace torch_conv::separable2d {
 
-// The products of a tile are as many for 3 taps as for 9. One NVIDIA H200, us, MMA and the best chain: float16
+// A tile takes as many mma for 3 taps as for 9. One NVIDIA H200, us, MMA and the best chain: float16
 // 4096^2 5x5 27.7, 22.6; 7x7 27.4, 24.4; 9x9 27.4, 28.0; 5x9 27.2, 47.7; 16x3x1080x1920 7x7 124.6, 121.9; 9x9 124.5,
 // 142.2; 15x15 126, 259. Bytes 4096^2 7x7 27.0, 25.4; 9x9 26.6, 31.7; 1080p 5x5 117, 94; 9x9 118, 169. HWC images of 3
 // channels, 16x1080x1920, MMA and TILE, one NVIDIA H100: float16 5x5 195, 144; 7x7 193, 149; 9x9 193, 188; 15x15
@@ -79,6 +79,23 @@ inline const char* shared_memory_is_slower(const Separable& p, const Arch& arch)
   const GeneralTile t = tallest_tile(p, arch);
   const bool little_halo = t.ext_rows <= 3 * t.rows * p.place.stride_y || p.out.h <= t.rows;
   return little_halo ? nullptr : "most of a tile's row results would be halo";
+}
+
+// Converting both images to float32 and back, of large windows of other dtypes. It costs less than the row results that
+// TWO_PASS keeps in memory. One NVIDIA H100, us, TWO_PASS and by float32, of float16 | of uint8:
+//
+//     4096^2           191x191 890, 609 | 861, 599      255x255 1078, 793 | 1058, 781
+//     8192^2           255x255 4191, 2564 | 4094, 2514
+//     16x3x1080x1920   191x191 5136, 3407 | 5014, 3340  255x255 6350, 4558 | 6288, 4486
+//     4x3x1080x1920    255x255 1650, 1321 | 1629, 1309
+//     3000^2           255x255 639, 536 | 621, 533
+//
+// Windows of fewer taps along an axis, and rows whose columns have other strides in the result, were not measured.
+inline bool float32_may_be_faster(const Separable& p, const Plan& plan) {
+  constexpr int64_t kLeastTaps = 128;
+  const bool converts = p.in.dtype != Dtype::f32 || p.out.dtype != Dtype::f32;
+  return plan.launches > 1 && std::min(p.kh, p.kw) >= kLeastTaps && converts && p.in.stride_w == p.out.stride_w &&
+         p.in.dtype != Dtype::f64;
 }
 
 }  // namespace torch_conv::separable2d

@@ -1,0 +1,56 @@
+#include "dispatch/filter/by_depthwise.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace torch_conv {
+
+bool is_depthwise(const Direct& p) {
+  const bool window_each = p.in.c > 1 && p.in.stride_c == 1 && p.taps.stride_c != 0 && p.taps.stride_n == 0;
+  const bool zeros = p.place.border == Border::constant && p.place.value == 0;
+  const bool empty = p.out.n * p.out.h * p.out.w == 0;
+  return window_each && zeros && !empty && p.taps.narrow && p.in.dtype == p.out.dtype;
+}
+
+Depthwise as_depthwise(const Direct& p, Sums sums) {
+  return {.in = p.in,
+          .out = p.out,
+          .weight = p.taps.on_host ? nullptr : p.taps.data,
+          .bias = nullptr,
+          .weights = p.in.dtype,
+          .kh = p.kh,
+          .kw = p.kw,
+          .place = p.place,
+          .activation = Activation::none,
+          .sums = sums};
+}
+
+// The depthwise kernel family sums by tensor cores (mma) or by the fused chains of filters. Time of float16 by
+// the filters' kernels, its chains and its mma (F.conv2d), us, one NVIDIA H200:
+//
+//   3x3  8x1080x1920 of 8: 215, 190, 526 (205); 24x112 of 64: 50, 31, 39 (38); 40x56: 29, 16, 19 (20);
+//        64x224 of 16: 70, 64, 61 (89); 96x56 of 64: 33, 25, 26 (38); 480x14: 18, 12, 11 (16);
+//        48x56 of 1: 5.7, 2.6, 4.5 (3.3)
+//   5x5  8x1080x1920 of 8: 287, 319, 528 (365); 24x56 of 64: 23, 16, 16 (20); 24x112: 58, 55, 40 (65);
+//        40x56: 33, 26, 20 (29); one NVIDIA H100, 24x1080x1920 of 4: 533, 465, 569 (701)
+//
+// Larger windows by the filters' kernels and mma, one NVIDIA H100:
+//
+//   7x7  64x224 of 16: 466, 81 (326); 512x56 of 8: 262, 43 (170); 8x1080x1920 of 8: 1164, 799 (813)
+//   6x6  8x1080x1920 of 8: 1066, 817; 24x1080x1920 of 4: 1325, 605
+//
+// bfloat16 is the same to 5 %. Channels that are no multiple of four were not measured.
+Sums depthwise_sums(const Direct& p) {
+  const int64_t taps = p.kh * p.kw;
+  return taps <= 9 || (taps <= 25 && p.in.c % 16 != 0) ? Sums::chain : Sums::mma;
+}
+
+const char* depthwise_is_slower(const Direct& p) {
+  const int64_t taps = p.kh * p.kw, least_channels = taps > 9 && taps <= 25 ? 12 : 8;
+  const bool faster = std::min(p.kh, p.kw) > 1 && p.in.c % 4 == 0 && p.in.c >= least_channels;
+  return faster ? nullptr : "few taps or channels: multiply-adds are as fast";
+}
+
+bool depthwise_pinned() { return std::strcmp(pinned_variant(), "channels_mma") == 0; }
+
+}  // namespace torch_conv
