@@ -74,7 +74,7 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             made = call.run_cached(image, args[1:], kwargs)
             return made if made is not None else run_uncached(call, image, bind(args, kwargs))
         except BaseException as error:  # also an interruption
-            call.check.fail(error)
+            call.fail(error)
             if isinstance(error, ExchangeError):
                 raise ExchangeError(f"{name}: {error}") from error.__cause__
             raise

@@ -48,8 +48,13 @@ class Exchange:
             if reader != me and owner == me
         ]
         self._me, self._peers = me, peers
-        self._progress = progress_of(view.group(mesh_dim))
+        self.progress = progress_of(view.group(mesh_dim))
         self._puts: dict[Any, Puts | None] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this rank has sent and received its rows of the current call."""
+        return self.progress.exchanged == self.progress.calls
 
     def post(self, local: Tensor, dim: int, reuses: bool = False) -> PendingExchange:
         """Sends what others want of `local`, and asks for what this rank wants. The host waits only in a group's first.
@@ -57,13 +62,13 @@ class Exchange:
         With `reuses`, what comes may lie in memory that the call after the next overwrites.
         """
         group = self.view.group(self.mesh_dim)
-        if self._progress.failed:
+        if self.progress.failed:
             buffer = buffers.get(group)
-            self._progress.resume(group, local.device, buffer.calls if buffer else 0)
+            self.progress.resume(group, local.device, buffer.calls if buffer else 0)
         puts = self._puts_for(group, local, dim) if reuses else None
         received = iter(puts.post(local)) if puts else None
         layout = memory_format(local)
-        pending = PendingExchange(None if received else self._progress)
+        pending = PendingExchange(None if received else self.progress)
         messages: list[Message] = []
         for owner, first, rows in self._receives:
             if owner == self._me:
@@ -180,6 +185,7 @@ class PendingExchange:
             target.copy_(source)
         if self._progress:
             self._progress.steps += 1
+            self._progress.exchanged = self._progress.calls
         return self.parts
 
 

@@ -47,6 +47,7 @@ class Call:
         self.error: RankError | None = None
         self._key: Any = None  # of calls like it, where its checks depend on nothing but what is described
         self._cached_call: CachedCall | None = None  # of an earlier call like it
+        self._only_plan: Plan | None = None  # of a cached call, which has one operator
         self._values: tuple[Any, ...] = ()  # of its arguments but for the image
         self._operators: list[tuple[Operator, Plan, Given, Sharded]] = []  # that were run, and their results
 
@@ -78,6 +79,7 @@ class Call:
         if _C.is_grad_enabled() and _C._any_requires_grad(image, *values):
             return None
         operator, plan = cached.operator, cached.plan
+        self._only_plan = plan
         rest = plan.apply_cuts(cached.arguments(values))
         result = (
             below_autograd(cached.cached_launches.run, local, values) if cached.cached_launches is not None else None
@@ -104,6 +106,12 @@ class Call:
             self.error = error
             raise
 
+    def fail(self, error: BaseException) -> None:
+        """This rank's call ends with an error. The other ranks need nothing more of a call whose exchanges are over."""
+        plan = self._only_plan
+        if plan is None or plan.cuts_channels or not all(halo.exchange.is_over for halo in plan.halos):
+            self.check.fail(error)
+
     def cache_spec(self, local: Tensor, made: DTensor) -> None:
         """What such calls' results are, for `run_cached`: where this rank has something of image and result."""
         cached = self._cached_call
@@ -117,6 +125,7 @@ class Call:
         cached = self._cached_call
         if cached is None:
             return None
+        self._only_plan = cached.plan
         arguments = cached.arguments(self._values) | {"input": whole}
         return below_autograd(self._compute, cached.operator.op, cached.operator.split, arguments, cached.plan)
 

@@ -34,6 +34,7 @@ class Progress:
     def __init__(self) -> None:
         self.calls = 0  # that have begun, also those that failed or exchanged nothing
         self.steps = 0  # one where an exchange begins, one where it ends: odd within one
+        self.exchanged = 0  # the call in which an exchange last ended
         self.failed = False  # a call of this rank, since the counts were compared
 
     def resume(self, group: dist.ProcessGroup, device: torch.device, kernels: int) -> None:

@@ -88,7 +88,7 @@ class SymmetricBuffer:
         except BaseException:  # interrupted
             self._count_if_delivered(call, addresses)
             raise
-        self.calls = call
+        self._count(call)
 
     def deliver_and_repeat(
         self, given: list[Tensor], own: int, graph: int, dim: int, addresses: Tensor
@@ -105,13 +105,17 @@ class SymmetricBuffer:
             self._count_if_delivered(call, addresses)
             raise
         if made:
-            self.calls = call
+            self._count(call)
         return made
 
     def _count_if_delivered(self, call: int, addresses: Tensor) -> None:
         """Counts a call that an exception has ended, if its rows were delivered before."""
         if addresses[_DELIVERED].item() == call:
-            self.calls = call
+            self._count(call)
+
+    def _count(self, call: int) -> None:
+        self.calls = call
+        self.progress.exchanged = self.progress.calls
 
     @property
     def next_call(self) -> int:
