@@ -180,11 +180,11 @@ def ranks_whose_exchanges_differ_do_not_resume(g):
     x, k = g.image(1, 2, 8 * g.world, 16), torch.rand(3, 3)
     image, progress = spread(x, g.mesh(), Shard(2)), progress_of(g.mesh().get_group())
     refused(g, lambda: sharded.filter2d(image, k, "nowhere"), ValueError, "filter2d")
-    progress.steps += 2 * (g.rank == 0)
+    progress.stages += 2 * (g.rank == 0)
     differ = "filter2d: an earlier call failed, and the ranks' calls differ since"
     for _ in range(2):
         refused(g, lambda: sharded.filter2d(image, k), sharded.ExchangeError, differ)
-    progress.steps -= 2 * (g.rank == 0)
+    progress.stages -= 2 * (g.rank == 0)
     check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
 
 
