@@ -132,6 +132,8 @@ class Exchange:
     def address(self, buffer: SymmetricBuffer, row: list[int], dim: int, dtype: torch.dtype) -> Puts | None:
         """Addresses an exchange of rows of the shape `row`; None if no rows travel, or if they exceed a slot."""
         size = math.prod(row) * dtype.itemsize
+        if size == 0:
+            return None
         first_rows: list[int] = []
         sent: tuple[list[Tensor], ...] = ([], [])
         received: tuple[list[Tensor], ...] = ([], [])
@@ -152,7 +154,7 @@ class Exchange:
                         received[slot].append(target)
                     if owner == self._me:
                         sent[slot].append(target)
-        return Puts(buffer, dim, first_rows, sent, received) if size and are_any else None
+        return Puts(buffer, dim, first_rows, sent, received) if are_any else None
 
 
 class PendingExchange:
@@ -203,13 +205,10 @@ def _sendable(t: Tensor) -> Tensor:
 
 
 def memory_format(t: Tensor) -> torch.memory_format:
-    if t.is_contiguous():
+    inner = {4: torch.channels_last, 5: torch.channels_last_3d}.get(t.dim())
+    if t.is_contiguous() or inner is None or not t.is_contiguous(memory_format=inner):
         return torch.contiguous_format
-    if t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last):
-        return torch.channels_last
-    if t.dim() == 5 and t.is_contiguous(memory_format=torch.channels_last_3d):
-        return torch.channels_last_3d
-    return torch.contiguous_format
+    return inner
 
 
 _opened: weakref.WeakSet[dist.ProcessGroup] = weakref.WeakSet()

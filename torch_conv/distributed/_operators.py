@@ -196,11 +196,7 @@ class ShardedCall:
         return Halo(dim, pieces[axis.mine], exchange, strips)
 
     def _compute(
-        self,
-        op: Callable[..., Tensor],
-        split: Callable[..., list[Tensor]] | None,
-        arguments: Arguments,
-        plan: RankPlan,
+        self, op: Callable[..., Tensor], split: Callable[..., list[Tensor]] | None, arguments: Arguments, plan: RankPlan
     ) -> Sharded:
         """The operator on this rank's part."""
         rest = dict(arguments)

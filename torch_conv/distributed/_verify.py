@@ -18,21 +18,15 @@ from torch_conv.distributed._progress import Topic, gathered
 class verify:  # noqa: N801
     """Makes the ranks compare their calls before they exchange: `verify(True)`, or `with verify(True):`.
 
-    The comparison is off by default. Switch it on, on all ranks alike, to find a rank that makes a different call. All
-    ranks of the mesh then get an error if their calls differ or if a rank refuses its arguments.
+    Switch it on, on all ranks alike, to find a rank that makes a different call. All ranks of the mesh then get an
+    error if their calls differ, or if a rank refuses its arguments. The ranks compare the function, all arguments, and
+    the mesh, shape, dtype and placements of the image. They compare kernels by value if these are on the CPU and have
+    at most 64 KiB, else by shape and dtype. `halo_exchange` always compares.
 
-    The ranks compare the function, the mesh's shape, all arguments, and the image's shape, dtype, placements and kind
-    of device. They compare kernels by value if these are on the CPU and have at most 64 KiB, else by shape and dtype.
-    `halo_exchange` always compares.
-
-    A compared call waits for one all_gather, or one for each dimension of a mesh that is not the whole world. On one
-    machine gloo takes 1 to 2 ms for two processes, and 6 ms for four that share two cores. A group with NCCL alone also
-    waits for the GPU's queue; "cpu:gloo,cuda:nccl" does not.
-
-    Without the comparison, a call that one rank refuses keeps the other ranks waiting until their group's timeout. All
-    ranks then get an `ExchangeError`. GPUs of one host report the timeout as a CUDA error, after which the process
-    cannot use the GPU. A call that all ranks refuse does no harm. The comparison does not help if a rank makes no
-    call, dies, or runs out of memory before its exchange. The other ranks then wait until the timeout.
+    A compared call waits for an all_gather, 1 to 2 ms for two processes with gloo. Without the comparison, a call that
+    one rank refuses ends with an `ExchangeError` on all ranks, at their group's timeout. GPUs of one host report the
+    timeout as a CUDA error, after which the process cannot use the GPU. A rank that makes no call, dies, or runs out of
+    memory before its exchange keeps the others waiting in either case.
 
     Args:
         mode: whether the ranks compare from now on. A `with` block restores the mode before it.
