@@ -1,4 +1,4 @@
-"""What a call says when another rank is gone or the group has ended: an ExchangeError, soon."""
+"""Calls of a rank whose peer is gone, whose group is destroyed, or that runs out of memory."""
 
 from __future__ import annotations
 
