@@ -16,11 +16,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 from handover_cases import Case
 
-from torch_conv.dispatch.query import text_of
+from torch_conv.dispatch.query import answer_text
 from torch_conv.functional._router import decide
 
 RESULTS = Path(__file__).resolve().parent / "results"
-REASONS = text_of(torch.ops.torch_conv._handover_reasons()).splitlines()  # of the rows
+REASONS = answer_text(torch.ops.torch_conv._handover_reasons()).splitlines()  # of the rows
 OURS = -1
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64}
 

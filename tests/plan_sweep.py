@@ -32,7 +32,7 @@ from gpus import GPUS
 from torch import Tensor
 
 import torch_conv
-from torch_conv.dispatch.query import text_of
+from torch_conv.dispatch.query import answer_text
 
 FILE = Path(__file__).parent / "plan_sweep.txt.xz"
 RENAMED = [(rule.old, rule.new) for rule in vocabulary.KERNELS]  # applied to the file's text before it is compared
@@ -366,7 +366,7 @@ def plans(name: str, call: Described) -> str:
     """The plans that `explain` prints, or the kind of error."""
     if name.startswith("_"):
         answer = getattr(torch.ops.torch_conv, f"{name}_query")("explain", *call.args)
-        return "\n".join(map(plan_of, text_of(answer).splitlines()))
+        return "\n".join(map(plan_of, answer_text(answer).splitlines()))
     try:
         lines = torch_conv.explain(getattr(torch_conv, name), *call.args, **call.options).lines
     except (ValueError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Cases of test_distributed.py: refusals, what one rank's error means for the others, halo_exchange."""
+"""Cases of test_distributed.py: refusals, comparisons between ranks, halo_exchange."""
 
 from __future__ import annotations
 

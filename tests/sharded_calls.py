@@ -1,4 +1,4 @@
-"""Cases of test_distributed.py: how a call is made, known ones, rows on their way, failed calls."""
+"""Cases of test_distributed.py: cached calls, overlapped exchanges, symmetric memory, failed calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_conv.distributed._progress import progress_of
 
 @case
 def calls_like_earlier_ones_compute_anew(g):
-    """A known call goes straight to its operator: with its own image, its own window, its own result."""
+    """A cached call has its own image, kernel and result."""
     k, weight = torch.rand(3, 3), torch.rand(2, 1, 3, 3).to(g.device)
     way = {"algorithm": "direct"}
     for seed in range(3):
@@ -78,7 +78,7 @@ def rows_travel_while_the_interior_is_filtered(g):
         both(x, 2, "filter2d", torch.rand(3, 3), padding="valid", expected=False)
         both(g.image(1, 2, 12 * g.world, 7, 8), 2, "gaussian_blur3d", 3, 1.0)
         both(g.image(1, 1, 12 * g.world, 7, 8), 2, "filter3d", torch.rand(3, 3, 3), "circular")
-        # The last rank has fewer rows than its neighbour's window wants, or none: who can goes ahead.
+        # The last rank has fewer rows than its neighbour's halo, or none; only ranks with an interior overlap.
         for n in (13 * g.world - 11, 12 * g.world + 1):
             for border in BORDERS:
                 check(g, g.mesh(), [Shard(2)], "filter2d", g.image(1, 2, n, 6), torch.rand(3, 2), border)
@@ -91,7 +91,7 @@ def rows_travel_while_the_interior_is_filtered(g):
 
 @case
 def empty_shards_of_any_shape(g):
-    """torch itself makes a rank's empty part a tensor of one dimension."""
+    """Torch gives a rank without rows a tensor of one dimension."""
     for n in range(2, 2 * g.world + 1):
         x, kernel = g.image(n, 2), torch.ones(2, 2)
         local = part_of(x, g.mesh(), [Shard(0)])
@@ -105,7 +105,7 @@ def empty_shards_of_any_shape(g):
 
 @case
 def rows_come_by_symmetric_memory(g):
-    """Between GPUs of one host: in both slots, on other streams, of any dtype; by NCCL where they are too large."""
+    """GPUs of one host exchange through both slots, on several streams, any dtype; NCCL carries larger rows."""
     if g.device == "cpu":
         return
     g.expect(_symmetric_memory.buffer_of(g.mesh().get_group(), g.here) is not None)
@@ -124,7 +124,7 @@ def rows_come_by_symmetric_memory(g):
         for inference in (True, False, True):  # what is kept of a call serves either mode
             with torch.inference_mode(inference):
                 check(g, g.mesh(), [Shard(2)], "filter2d", x, torch.ones(5, 5), "circular")
-        # Many calls that nobody waits for: every one sees its own rows.
+        # Many calls without a wait: each reads its own rows.
         windows = [torch.rand(3, 3) for _ in range(20)]
         images = [g.image(1, 1, 16 * g.world, 4096, seed=i) for i in range(20)]
         spreads = [spread(x, g.mesh(), Shard(2)) for x in images]
@@ -146,7 +146,7 @@ def rows_come_by_symmetric_memory(g):
 
 @case
 def ranks_that_all_failed_resume(g):
-    """After calls that were refused, and calls that ran out of memory before their rows went out."""
+    """After refused calls, and after calls that ran out of memory before their exchange."""
     x, k = g.image(1, 2, 8 * g.world, 16), torch.rand(3, 3)
     image, progress = spread(x, g.mesh(), Shard(2)), progress_of(g.mesh().get_group())
     exchanged_by = _exchange.Exchange._puts_for
@@ -180,17 +180,17 @@ def ranks_whose_exchanges_differ_do_not_resume(g):
     x, k = g.image(1, 2, 8 * g.world, 16), torch.rand(3, 3)
     image, progress = spread(x, g.mesh(), Shard(2)), progress_of(g.mesh().get_group())
     refused(g, lambda: sharded.filter2d(image, k, "nowhere"), ValueError, "filter2d")
-    progress.steps += 2 * (g.rank == 0)
+    progress.stages += 2 * (g.rank == 0)
     differ = "filter2d: an earlier call failed, and the ranks' calls differ since"
     for _ in range(2):
         refused(g, lambda: sharded.filter2d(image, k), sharded.ExchangeError, differ)
-    progress.steps -= 2 * (g.rank == 0)
+    progress.stages -= 2 * (g.rank == 0)
     check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
 
 
 @case
 def ranks_that_failed_in_different_calls_do_not_resume(g):
-    """Rank 0 is refused in a call without an exchange, the others in the next one: equal counts of exchanges."""
+    """Rank 0 is refused in a call without an exchange, the others in the next call; the exchanges are equally many."""
     x, k = g.image(4, 2, 8 * g.world, 16), torch.rand(3, 3)
     rows, batch = spread(x, g.mesh(), Shard(2)), spread(x, g.mesh(), Shard(0))
     progress = progress_of(g.mesh().get_group())
@@ -212,7 +212,7 @@ def ranks_that_failed_in_different_calls_do_not_resume(g):
 
 @case
 def a_rank_that_failed_alone_resumes_with_the_ranks_that_compare(g):
-    """After its exchange is over, a rank runs out of memory: calls that are compared go on."""
+    """After one rank's failure, compared calls resume."""
     x, k = g.image(1, 2, 8 * g.world, 16), torch.rand(3, 3)
     image, progress = spread(x, g.mesh(), Shard(2)), progress_of(g.mesh().get_group())
     for compared in range(2):
@@ -231,7 +231,7 @@ def a_rank_that_failed_alone_resumes_with_the_ranks_that_compare(g):
 
 @case
 def ranks_that_failed_apart_do_not_resume(g):
-    """A rank refuses a call alone and goes on: no other rank takes the next call's rows for the refused one's."""
+    """One rank refuses a call and makes another; the other ranks do not take its rows for those of the refused call."""
     if g.device != "cpu":
         return  # a wait that ends with an error of CUDA ends the process
     group = dist.new_group(timeout=datetime.timedelta(seconds=2))

@@ -13,7 +13,7 @@ from torch.distributed.tensor import Shard, distribute_tensor
 import torch_conv
 import torch_conv.distributed as sharded
 
-# Where an image is cut
+# Cuts of an image
 
 
 @case
@@ -83,7 +83,7 @@ def uneven_and_empty_shards(g):
     check(g, g.mesh(), [Shard(2)], "filter2d", g.image(1, 2, 0, 6), torch.rand(3, 3))
 
 
-# What a window may be
+# Kernels
 
 
 @case
@@ -178,7 +178,7 @@ def every_function(g):
 
 @case
 def boxes_over_floats(g):
-    """Whose bits depend on the row of the whole image."""
+    """The bits of a box depend on the row of the whole image."""
     x, v = g.image(2, 3, 45, 17), g.image(1, 2, 27, 20, 8)
     for border in BORDERS:
         for size in (7, (4, 3), (9, 4), (18, 5)):

@@ -1,4 +1,4 @@
-"""Cases of test_distributed.py: what a call must notice that looks like an earlier one."""
+"""Cases of test_distributed.py: calls that resemble a cached one, with other values, types or memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRITES = {  # what torch counts as a version of the tensor, and what it does not
 
 
 def is_right(g, name, image, whole, *args, **kw):
-    """The function on a DTensor that is there already."""
+    """Compares the function on an existing DTensor with the function on the whole image."""
     expected = part_of(getattr(torch_conv, name)(whole, *args, **kw), g.mesh(), image.placements)
     result = getattr(sharded, name)(image, *args, **kw).to_local()
     g.expect(result.dtype == expected.dtype and torch.equal(result, expected), name, args, kw)
@@ -32,8 +32,8 @@ def is_right(g, name, image, whole, *args, **kw):
 def repeated_calls_take_the_short_way(g):
     x, k = g.image(1, 2, 8 * g.world, 9), torch.rand(3, 3)
     image, spread_window = spread(x, g.mesh(), *ROWS), spread(k.to(g.device), g.mesh(), R)
-    long_ways, describe = [], _operators.Call.describe
-    _operators.Call.describe = lambda *args: long_ways.append(1) or describe(*args)
+    long_ways, describe = [], _operators.ShardedCall.describe
+    _operators.ShardedCall.describe = lambda *args: long_ways.append(1) or describe(*args)
     try:
         for call, expected in (
             (lambda: sharded.filter2d(image, k), (k,)),
@@ -55,12 +55,12 @@ def repeated_calls_take_the_short_way(g):
             chained, x = sharded.filter2d(chained, k), torch_conv.filter2d(x, k)
         g.expect(torch.equal(chained.to_local(), part_of(x, g.mesh(), ROWS)))
     finally:
-        _operators.Call.describe = describe
+        _operators.ShardedCall.describe = describe
 
 
 @case
 def repeated_calls_are_one_visit(g):
-    """On GPUs of one host: rows and the operator at once; piece by piece where that does not serve."""
+    """On GPUs of one host, cached launches exchange and compute in one call of C++, if the graph fits."""
     if g.device == "cpu":
         return
     visits, visit = [], _symmetric_memory.SymmetricBuffer.deliver_and_repeat
@@ -109,7 +109,7 @@ def repeated_calls_are_one_visit(g):
             torch.cuda.current_stream().wait_stream(side)
             is_one_visit("filter2d", image, x, False)
         is_one_visit("filter2d", image, x)
-        # One rank calls something else, or is refused: nobody goes on, and the next call is as ever.
+        # One rank makes a different call, or is refused: all ranks get an error, and the next call is cached.
         differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
         border = "circular" if g.rank < g.world - 1 else "reflect"
         for _ in range(3):
@@ -123,7 +123,7 @@ def repeated_calls_are_one_visit(g):
             refused(g, lambda: sharded.filter2d(image, None, "circular"), TypeError, "kernel")
             is_one_visit("filter2d", image, x, False)  # the ranks resume
             is_one_visit("filter2d", image, x)
-        # Memory that kernels take otherwise, and one rank that takes its time.
+        # Memory of another alignment, and a late rank
         odd = x.new_empty(image.to_local().numel() + 1)[1:].view(image.to_local().shape).copy_(image.to_local())
         for other in (odd, image.to_local(), odd, odd):
             again = DTensor.from_local(other, g.mesh(), ROWS, run_check=False, shape=x.shape, stride=x.stride())
@@ -147,7 +147,7 @@ def windows_that_changed_are_noticed(g):
                     is_right(g, "filter2d", image, x, k)
                 write(k, value)
             is_right(g, "filter2d", image, x, torch.rand(size, size))
-            # One rank's window alone: nobody may go on.
+            # Only one rank's kernel changes: all ranks get an error.
             write(k, 3.0 + (g.rank == g.world - 1))
             differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
             with sharded.verify(True):
@@ -211,14 +211,14 @@ def images_of_one_spec_are_told_apart(g):
         local = part_of(x, g.mesh(), ROWS).to(memory_format=torch.channels_last)  # laid out as the spec does not say
         other = DTensor.from_local(local, g.mesh(), ROWS, run_check=False, shape=x.shape, stride=x.stride())
         is_right(g, "filter2d", other, x, k)
-    # The same spec, but on one rank fewer rows.
+    # The same spec, with fewer rows on one rank
     local = part_of(x, g.mesh(), ROWS)[:, :, (g.rank == 1) :]
     lopsided = DTensor.from_local(local, g.mesh(), ROWS, run_check=False, shape=x.shape, stride=x.stride())
     refusal = (ValueError, "this rank must hold") if g.rank == 1 else (sharded.RankError, "rank 1 refused the call")
     with sharded.verify(True):
         refused(g, lambda: sharded.filter2d(lopsided, k), *refusal)
     is_right(g, "filter2d", image, x, k)
-    # On one rank another dtype than the spec says, of the same size.
+    # Another dtype than the spec's on one rank, of the same size
     half = spread(x.half(), g.mesh(), *ROWS)
     for _ in range(2):
         is_right(g, "filter2d", half, x.half(), k)

@@ -12,7 +12,7 @@ import torch_conv.distributed as sharded
 
 @case
 def graphs_carry_rows_by_nccl(g):
-    """After calls whose rows came through symmetric memory; and these go on between replays."""
+    """A capture follows exchanges through symmetric memory, and such exchanges run between its replays."""
     if g.device == "cpu":
         return
     kernel, rows = torch.rand(3, 3, generator=torch.Generator().manual_seed(1)), [Shard(2)]

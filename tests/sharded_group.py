@@ -1,7 +1,7 @@
-"""The cases of test_distributed.py and what they share; every process of a group runs them all.
+"""Shared code of the cases of test_distributed.py, which all processes of a group run.
 
-A case compares this rank's part of the result with its part of what the function gives for the whole image, which every
-rank makes from the same seed.
+A case compares this rank's part of a result with its part of the function's result for the whole image. All ranks make
+the image from the same seed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Group:
 
 
 def part_of(whole: Tensor, mesh: DeviceMesh, placements: Any) -> Tensor:
-    """This rank's part, as torch.chunk divides."""
+    """This rank's part by torch.chunk."""
     place = mesh.get_coordinate()
     for mesh_dim, placement in enumerate(placements):
         if isinstance(placement, Shard):
@@ -77,7 +77,7 @@ def spread(whole: Tensor, mesh: DeviceMesh, *placements: Any) -> DTensor:
 def check(
     g: Group, mesh: DeviceMesh, placements: Any, name: str, whole: Tensor, *args: Any, exact: bool = True, **kw: Any
 ) -> DTensor:
-    """The function on the spread image gives each rank its part of the function on the whole one."""
+    """Compares the function on the sharded image with this rank's part of the function on the whole image."""
     what = (name, tuple(whole.shape), placements, args, kw)
     expected = getattr(torch_conv, name)(whole, *args, **kw)
     result = getattr(sharded, name)(spread(whole, mesh, *placements), *args, **kw)

@@ -14,7 +14,7 @@ from torch_conv.distributed._errors import call_distributed
 
 
 class Buffer:
-    """As `_symmetric_memory.SymmetricBuffer`, in memory of the host that its ranks have, by rank."""
+    """Replaces `_symmetric_memory.SymmetricBuffer` by memory of the host; memory[rank] is that of a rank."""
 
     def __init__(self, memory: list[torch.Tensor]) -> None:
         self._memory, self.calls = memory, 0
@@ -28,10 +28,10 @@ class Buffer:
     def deliver(self, local: torch.Tensor, dim: int, addresses: Any) -> None:
         for row, to in addresses:
             to.copy_(local.narrow(dim, row, to.shape[dim]))
-        self._meet()
+        self._synchronize()
         self.calls += 1
 
-    def _meet(self) -> None:
+    def _synchronize(self) -> None:
         pass
 
     def at(self, rank: int, slot: int, offset: int, shape: list[int], dtype: torch.dtype) -> torch.Tensor:
@@ -40,24 +40,24 @@ class Buffer:
 
 
 class GroupBuffer(Buffer):
-    """Between processes, in files, who meet at a barrier of gloo's."""
+    """A buffer in mapped files, for processes that synchronise by a barrier of gloo."""
 
     def __init__(self, group: dist.ProcessGroup, folder: Path) -> None:
         super().__init__([])
         self._group = group
         files = [folder / f"{group.group_name}-{rank}".replace("/", "-") for rank in range(group.size())]
         files[dist.get_rank(group)].write_bytes(bytes(2 * _symmetric_memory._SLOT_BYTES))
-        self._meet()
+        self._synchronize()
         for file in files:
             with file.open("r+b") as opened:
                 self._memory.append(torch.frombuffer(mmap.mmap(opened.fileno(), 0), dtype=torch.uint8))
 
-    def _meet(self) -> None:
+    def _synchronize(self) -> None:
         call_distributed(dist.barrier, self._group)
 
 
 def deliver(folder: Path) -> None:
-    """From now on rows on the CPU come through symmetric memory."""
+    """Makes exchanges on the CPU use this symmetric memory."""
 
     def buffer_of(group: dist.ProcessGroup, device: torch.device) -> GroupBuffer | None:
         if group not in _symmetric_memory.buffers:

@@ -9,7 +9,7 @@ from depthwise_cpu_cases import CURVES, EXACT_ACTIVATIONS, VARIANTS, case, chain
 from strategies import FLOATS, lay_out, make_image, make_window
 from tolerance import assert_same_bits
 
-from torch_conv.dispatch.query import text_of
+from torch_conv.dispatch.query import answer_text
 
 
 def check(image, weight, bias=None, layout="contiguous", **options):
@@ -220,7 +220,7 @@ def test_batch_and_threads_do_not_change_bits(k, layout, threads):
 def explained(image, **options):
     weight = torch.ones(image.shape[1], 1, 3, 3, dtype=image.dtype)
     answer = ops._conv2d_query("explain", image, weight, groups=image.shape[1], padding=[1, 1], **options)
-    return text_of(answer)
+    return answer_text(answer)
 
 
 def test_plans():

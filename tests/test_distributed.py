@@ -106,7 +106,7 @@ def run_group(world: int, device: str) -> Results:
 
 @pytest.fixture(scope="module")
 def groups():
-    """errors(world, device) of every case; the group runs when the first of its tests asks."""
+    """errors(world, device) returns the errors of each case; its first call runs the group."""
     done: dict[tuple[int, str], Results] = {}
 
     def errors(world: int, device: str) -> Results:
@@ -143,7 +143,7 @@ def test_nccl(groups, world, name):
 
 
 def test_pieces_read_what_the_whole_image_reads():
-    """An output of a piece reads the same rows as that output of the whole axis, whatever the border does."""
+    """An output of a piece reads the same rows as that output of the whole axis, for all borders."""
     pick = random.Random(3)
     for _ in range(3000):
         n, parts, stride, border = pick.randint(1, 30), pick.randint(1, 6), pick.randint(1, 4), pick.choice(BORDERS[:5])
@@ -183,7 +183,7 @@ def _repeating(name: str):
     return lambda at, n: _source(at.flatten(), n, name).view(at.shape)
 
 
-# Where a border policy reads: -1 is nowhere.
+# The rows that a border policy reads; -1 for its value
 Border = {name: _repeating(name) for name in ("replicate", "reflect", "symmetric", "circular")}
 Border["constant"] = lambda at, n: torch.where((at >= 0) & (at < n), at, -1)
 

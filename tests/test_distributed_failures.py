@@ -1,37 +1,51 @@
-"""What a call says when another rank is gone or the group has ended: an ExchangeError, soon."""
+"""Calls of a rank whose peer is gone, whose group is destroyed, or that runs out of memory."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
+from unittest import mock
 
 import processes
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
+import torch_conv
 import torch_conv.distributed as sharded
+from torch_conv.distributed import _outputs
 
 TIMEOUT = 1800  # seconds that a group waits: ten times the limit of a test, so a rank that is gone is noticed before
 
 
 def said(call) -> str:
     try:
-        call()
+        return str(call())
     except sharded.ExchangeError as error:
         return str(error)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return "nothing"
 
 
-def worker(rank: int, file: str, answers: mp.Queue) -> None:
+def mesh_of_two(rank: int, file: str, seconds: int) -> DeviceMesh:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    timeout = datetime.timedelta(seconds=TIMEOUT)
+    timeout = datetime.timedelta(seconds=seconds)
     dist.init_process_group("gloo", f"file://{file}", world_size=2, rank=rank, timeout=timeout)
-    mesh = init_device_mesh("cpu", (2,))
+    return init_device_mesh("cpu", (2,))
+
+
+def ranks_of(worker, file: str, answers: mp.Queue) -> list[mp.Process]:
+    ranks = [processes.context().Process(target=worker, args=(rank, file, answers), daemon=True) for rank in (0, 1)]
+    for process in ranks:
+        process.start()
+    return ranks
+
+
+def leave_behind(rank: int, file: str, answers: mp.Queue) -> None:
+    mesh = mesh_of_two(rank, file, TIMEOUT)
     image = distribute_tensor(torch.ones(2, 8, 8), mesh, [Shard(1)])
     kernel = torch.ones(3, 3)
     sharded.filter2d(image, kernel)
@@ -49,11 +63,8 @@ def worker(rank: int, file: str, answers: mp.Queue) -> None:
 
 
 def test_a_rank_that_is_gone_is_noticed(tmp_path):
-    context = processes.context()
-    answers = context.Queue()
-    ranks = [context.Process(target=worker, args=(rank, f"{tmp_path}/meet", answers), daemon=True) for rank in (0, 1)]
-    for process in ranks:
-        process.start()
+    answers = processes.context().Queue()
+    ranks = ranks_of(leave_behind, f"{tmp_path}/meet", answers)
     told = dict(answers.get(timeout=150) for _ in range(4))
     for process in ranks:
         process.join(timeout=30)
@@ -61,3 +72,37 @@ def test_a_rank_that_is_gone_is_noticed(tmp_path):
     assert told["exchanged"].startswith("filter2d: an earlier call failed on this rank, and the others do not wait: ")
     assert told["halo"].startswith("halo_exchange: the exchange between ranks failed: ")
     assert told["destroyed"] == "filter2d: torch.distributed has no process group"
+
+
+def run_out_of_memory(rank: int, file: str, answers: mp.Queue) -> None:
+    """Rank 1 receives its rows, has no memory for its result, and calls again. Rank 0 has no error."""
+    mesh = mesh_of_two(rank, file, 20)
+    whole = torch.arange(128.0).view(2, 8, 8)
+    image, kernel = distribute_tensor(whole, mesh, [Shard(1)]), torch.ones(3, 3)
+    with_gradient = image.detach().requires_grad_()
+    expected = torch_conv.filter2d(whole, kernel).chunk(2, 1)[rank]
+
+    for name, source in (("cached", image), ("with a gradient", with_gradient)):
+
+        def is_right(source=source) -> bool:
+            return torch.equal(sharded.filter2d(source, kernel).to_local(), expected)
+
+        cached = said(is_right)
+        no_memory = mock.patch.object(_outputs, "together", side_effect=torch.OutOfMemoryError("no memory"))
+        with no_memory if rank == 1 else contextlib.nullcontext():
+            failed = said(is_right)
+        answers.put((f"{name}, rank {rank}", (cached, failed, said(is_right))))
+    answers.close()
+    answers.join_thread()
+    os._exit(0)
+
+
+def test_a_rank_without_memory_for_its_result_goes_on(tmp_path):
+    answers = processes.context().Queue()
+    ranks = ranks_of(run_out_of_memory, f"{tmp_path}/meet", answers)
+    told = dict(answers.get(timeout=60) for _ in range(4))
+    for process in ranks:
+        process.join(timeout=30)
+    for name in ("cached", "with a gradient"):
+        assert told[f"{name}, rank 0"] == ("True", "True", "True")
+        assert told[f"{name}, rank 1"] == ("True", "OutOfMemoryError: no memory", "True")

@@ -1,7 +1,7 @@
 """Forward-mode AD: convolutions carry tangents by torch, everything else refuses them; none is lost without a word.
 
-Neither by the functions, nor by direct calls of the operators or scripts; what is compiled under an open level, or
-wrapped inside a transform of another, is refused where it cannot be told.
+The functions refuse tangents, as do direct calls of the operators and scripts. They also refuse tensors whose tangents
+are hidden: those compiled under an open level, and those that a transform wraps inside another one.
 """
 
 from __future__ import annotations

@@ -53,4 +53,4 @@ def test_every_operator_has_a_count_of_flops():
 @pytest.mark.parametrize("name", [n for n, o in operators.OPERATORS.items() if o.kernels])
 def test_arguments_of_the_table_are_the_schema_s(name):
     operator, names = operators.OPERATORS[name], operators.Signature(name).names
-    assert {*operator.kernels, *operator.words} <= set(names)
+    assert {*operator.kernels, *operator.choices} <= set(names)

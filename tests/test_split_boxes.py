@@ -40,8 +40,9 @@ IMAGES = {
 
 @pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
 def test_plans(image, monkeypatch):
-    """One launch a shard where those are small. Where they are large, as the environment has it, the interior by the
-    kernel of images that are alone, and the boundary strips at both ends by that of shards."""
+    """A small shard takes one launch. A large shard takes three: the kernel of whole images for its interior, and the
+    kernel of shards for the boundary strip at each end. The environment decides the least size of a large shard.
+    """
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     parts = split(image, ["cpu"] * 3, -2)
     kernel = "box/strips" if image.is_floating_point() else "box/bytes"

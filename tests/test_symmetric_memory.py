@@ -1,4 +1,4 @@
-"""Rows through symmetric memory: without GPUs in memory on the CPU, and the kernel's handshake on a GPU."""
+"""Exchanges through symmetric memory, simulated on the CPU, and the kernel's handshake on a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch_conv.sharding.geometry import chunk_bounds, runs_of
 
 
 class MeshView:
-    """Of one rank; the ranks of its group are numbered the other way round."""
+    """The view of one rank; its group numbers the ranks in reverse order."""
 
     def __init__(self, at: int, world: int) -> None:
         self.at, self._peers = (at,), list(range(world))[::-1]
@@ -74,8 +74,8 @@ def test_runs_begin_at_boundaries_and_fit_a_turn():
 DELIVER = torch.ops.torch_conv._deliver
 
 
-def words(ranks: int) -> torch.Tensor:
-    """Where ranks say which call they have come to, and the kernel counts its blocks."""
+def flags_of(ranks: int) -> torch.Tensor:
+    """The flags of all ranks, and the counter of the kernel's blocks."""
     return torch.zeros(ranks + 1, dtype=torch.int64, device="cuda")
 
 
@@ -97,7 +97,7 @@ def test_rows_of_any_memory_are_delivered(cuda, dtype, width, dim, lies):
     rows = [pick.randint(1, local.shape[dim] - row) for row in first]
     shapes = [[*local.shape[:dim], count, *local.shape[dim + 1 :]] for count in rows]
     for runs in (70, 2, 0):
-        arrived = words(1)
+        arrived = flags_of(1)
         there = [torch.zeros(shape, dtype=dtype, device=cuda) for shape in shapes[:runs]]
         addresses = _symmetric_memory.address_table([arrived.data_ptr()], arrived, first[:runs], there, dim)
         DELIVER(local, dim, addresses, 3, 60_000)
@@ -108,8 +108,8 @@ def test_rows_of_any_memory_are_delivered(cuda, dtype, width, dim, lies):
 
 @pytest.mark.cuda
 def test_ranks_wait_for_each_other(cuda):
-    """Two ranks on streams of one GPU: what comes with a call is read before the call after the next overwrites it."""
-    calls, arrived = 40, [words(2), words(2)]
+    """Two ranks on streams of one GPU: the rows of a call are read before the call after the next overwrites them."""
+    calls, arrived = 40, [flags_of(2), flags_of(2)]
     flags = [[there.data_ptr() + 8 * me for there in arrived] for me in (0, 1)]
     received = [[torch.zeros(1, 8, 512, device=cuda) for _ in (0, 1)] for _ in (0, 1)]  # by rank, then by slot
     streams = [torch.cuda.Stream(), torch.cuda.Stream()]
@@ -152,7 +152,7 @@ finally:
 
 @pytest.mark.cuda
 def test_a_rank_that_never_comes_is_an_error_of_cuda(cuda):
-    """In a process of its own, which can use the GPU no more."""
+    """Runs in a process of its own, because the process cannot use the GPU afterwards."""
     ran = subprocess.run([sys.executable, "-c", NEVER], capture_output=True, text=True, timeout=120)
     assert ran.returncode != 0
     assert "unspecified launch failure" in ran.stderr, ran.stderr

@@ -8,13 +8,13 @@ import torch.nn.functional as F
 from torch._subclasses import FakeTensorMode
 
 import torch_conv
-from torch_conv.dispatch.query import text_of
+from torch_conv.dispatch.query import answer_text
 
 ours = torch.ops.torch_conv._weight_gradient
 
 
 def explain(*args, **kwargs):
-    return text_of(torch.ops.torch_conv._weight_gradient_query("explain", *args, **kwargs))
+    return answer_text(torch.ops.torch_conv._weight_gradient_query("explain", *args, **kwargs))
 
 
 # image (N, C, H, W), outputs a channel, window, stride, padding

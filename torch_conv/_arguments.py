@@ -1,4 +1,4 @@
-"""Conversions of arguments that operators, gradients and the reference share."""
+"""Conversions of arguments for operators, gradients and the reference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BORDER_ALIASES = {
 
 
 def border_name(name: str) -> str:
-    """Resolves an alias of a border policy, as csrc/tensors/checks.cpp does; any other name stays."""
+    """Resolves an alias of a border policy, as csrc/tensors/checks.cpp does."""
     return _BORDER_ALIASES.get(name, name)
 
 

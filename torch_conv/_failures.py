@@ -1,4 +1,4 @@
-"""Distinguishes failures of the machine from refusals of arguments."""
+"""Distinguishes failures of memory or devices from refusals of arguments."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 
 OUR_SENTENCE = re.compile(r"[a-z]\w*: ")  # begins with the operator's name
 OUR_FAILURE = "torch_conv: "
-# Torch's sentences about a failure of memory, of a device or of a library. A library's name alone is no sign of it:
-# refusals name CUDABoolType or an MKLDNN tensor, and oneDNN makes no primitive descriptor for unsupported arguments.
+# Torch's messages about failures of memory, devices and libraries. A library's name alone does not match, because
+# refusals name CUDABoolType or MKLDNN tensors. oneDNN refuses unsupported arguments by a missing primitive descriptor.
 _MACHINE = re.compile(
     r"CUDA (?:driver )?error\b|CUDA unknown error|CUDA driver (?:initialization|version)|CUDA-capable device"
     r"|No CUDA GPUs are available|Found no NVIDIA driver"
@@ -22,7 +22,7 @@ _MACHINE = re.compile(
 
 
 def is_machine_failure(error: Exception) -> bool:
-    """Whether memory or a device failed. Then another call with the same arguments may succeed."""
+    """Whether memory or a device failed, so that another call with the same arguments may succeed."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     text = str(error)

@@ -12,11 +12,11 @@ _CORE = Path(__file__).resolve().parent / "_C.abi3.so"
 def library_path() -> str:
     """The shared library that holds the operators, for programs without Python.
 
-    Loaded by one (`dlopen`, or `torch_conv.h` of examples/cpp), it registers `torch_conv::filter2d` and the others with
-    torch's dispatcher; it finds its kernels in the folder `kernels` beside it.
+    A program loads it by `dlopen`, or by `torch_conv.h` of examples/cpp. The library registers `torch_conv::filter2d`
+    and the other operators with torch's dispatcher. It finds its kernels in the folder `kernels` of its own folder.
 
     Returns:
-        Its path, absolute.
+        The absolute path.
 
     Example:
         >>> torch_conv.library_path().rpartition("/")[2]
@@ -27,7 +27,7 @@ def library_path() -> str:
 
 
 def load() -> None:
-    """Registers the operators, for CUDA too where torch has it."""
+    """Registers the operators."""
     if not _CORE.exists():
         raise ImportError(
             f"torch_conv is not built in {_CORE.parent.parent}: run `make build` there, or, "

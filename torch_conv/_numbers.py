@@ -1,6 +1,7 @@
-"""Numbers that are given as tensors. One that requires a gradient is refused by name, because it would get none.
+"""Checks of numbers that are given as tensors.
 
-An operator takes any tensor of one number for an integer: torch drops the fraction.
+A tensor that requires a gradient is refused, because a number gets none. A floating-point tensor is refused for an
+integer, because torch would drop its fraction.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from torch import Tensor
 
 
 def gradient_refusal(name: str, argument: str, value: Any) -> ValueError | None:
-    """The refusal of a tensor that is given for a number and requires a gradient; None for any other value."""
+    """The refusal of a tensor that requires a gradient; None for any other value."""
     if isinstance(value, Tensor) and value.requires_grad and torch.is_grad_enabled():
         return ValueError(f"{name}: {argument} must not require a gradient, because a number gets none")
     return None
@@ -25,21 +26,21 @@ def refuse_gradient(name: str, argument: str, value: Any) -> None:
 
 
 def refuse_gradients(name: str, numbers: dict[str, bool], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuses such arguments of a call. `numbers` lists all arguments in order: True for one that takes numbers."""
+    """Refuses such arguments of a call. `numbers` maps all arguments in order to whether they take numbers."""
     for argument, value in (*zip(numbers, args, strict=False), *kwargs.items()):
         if isinstance(value, Tensor) and numbers.get(argument):
             refuse_gradient(name, argument, value)
 
 
 def is_whole(value: Any) -> bool:
-    """Whether `value` stands for an integer; a bool and a floating-point tensor do not."""
+    """Whether `value` is an integer or an integer tensor, and no bool."""
     if isinstance(value, Tensor):
         return not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool)
     return not isinstance(value, bool) and (isinstance(value, (int, torch.SymInt)) or hasattr(value, "__index__"))
 
 
 def kind_of(value: Any) -> str:
-    """The kind of `value`, as a refusal names it."""
+    """The type of `value` for a refusal."""
     return f"a tensor of {str(value.dtype)[6:]}" if isinstance(value, Tensor) else type(value).__name__
 
 
@@ -51,5 +52,5 @@ def refuse_fraction(name: str, argument: str, value: Any) -> None:
 
 
 def takes_tensor(annotation: Any) -> bool:
-    """Whether an argument of this annotation may be a tensor in its own right."""
+    """Whether a type annotation allows a tensor."""
     return annotation is Tensor or any(map(takes_tensor, get_args(annotation)))

@@ -1,10 +1,9 @@
-"""Forward-mode derivatives: there are none yet, so what carries a tangent is torch's, or refused.
+"""Forward-mode derivatives, which the operators do not implement: calls with tangents go to torch or are refused.
 
-The operators would drop tangents without a word: torch asks a custom operator for a backward, and for nothing else.
-The functions ask here before they call an operator, and its autograd kernel (autograd/_node.py) asks again: for
-direct calls and for scripts. Refused with them is what only may carry a tangent: a tensor wrapped by a transform
-inside another one (a constant under vmap in jvp), and whatever a function gets while torch.compile traces it in
-forward mode.
+Torch would drop the tangents of custom operators silently. The functions check for tangents before they call an
+operator. The autograd kernels (autograd/_node.py) check again, for direct calls and scripts. The functions also refuse
+tensors whose tangents are hidden: those that nested transforms wrap, and those that torch.compile traces in forward
+mode.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ REFUSAL = "forward-mode derivatives are not implemented yet; call it on tensors 
 
 
 def in_forward_mode() -> bool:
-    """Whether tensors may carry tangents now: under forward_ad.dual_level(), torch.func.jvp, jacfwd and their like."""
+    """Whether forward mode is active: forward_ad.dual_level(), torch.func.jvp, jacfwd and others."""
     return forward_ad._current_level >= 0
 
 
 def has_tangent(given: Any, wrapped: bool = True) -> bool:
-    """Whether a tensor of an argument, or of a list or dictionary of arguments, carries a tangent; in forward mode.
+    """Whether an argument, or a list or dictionary of arguments, has a tensor with a tangent. Call it in forward mode.
 
-    A tensor that a transform wraps, or that torch.compile traces, may have a tangent that is not to be seen from the
-    outside: with `wrapped` it is taken for one that has. The operators' kernels see beneath: they leave it out.
+    The tangent of a tensor that a transform wraps, or that torch.compile traces, may be hidden. `wrapped` counts such
+    tensors as tensors with a tangent. The autograd kernels get unwrapped tensors.
     """
     if isinstance(given, Tensor):
         if given.layout is not torch.strided or given.is_quantized or given.is_nested:
-            return False  # it is refused for that, whatever it carries; torch cannot tell of all of them
+            return False  # refused elsewhere; torch cannot unpack all of them
         if wrapped and (torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(given)):
             return True
         return forward_ad.unpack_dual(given).tangent is not None

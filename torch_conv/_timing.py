@@ -1,8 +1,7 @@
 """Seconds per call, for the command line and the benchmarks: CUDA graphs and events on a GPU, a clock on a CPU.
 
-What no graph can hold is queued behind a kernel that spins, so that here, too, events tell the device's time alone.
-
-What runs on several devices is timed by the clock, over a long queue of calls, with all of them idle before and after.
+Calls that no CUDA graph can capture are queued behind a spinning kernel, so that events measure the device's time.
+Calls on several devices are timed by the clock, over a long queue, with all devices idle before and after.
 """
 
 from __future__ import annotations
@@ -20,45 +19,44 @@ import torch
 
 __all__ = ["enqueue_seconds", "interleaved", "median", "queue_sampler", "sampler", "synchronize", "time_call", "turns"]
 
-Call = Callable[[], object]
+Function = Callable[[], object]
 
-SAMPLE_SECONDS = 2e-3  # one sample holds calls for at least this long: events resolve 0.5 us, clocks about as much
-CPU_SAMPLE_SECONDS = 20e-3  # long: the first calls of a sample find the caches as the candidate before left them
+SAMPLE_SECONDS = 2e-3  # the least length of a sample; events and clocks resolve 0.5 us
+CPU_SAMPLE_SECONDS = 20e-3  # longer, because the first calls of a sample find other caches
 MOST_CALLS = 4096  # in one sample
 WARMING_SECONDS = 0.3  # before the first sample of a process on the CPU
-QUEUE_SECONDS = 20e-3  # of calls in one queue: waiting for two idle GPUs costs some 20 us
-ENQUEUED = 16  # calls in a queue that must not fill: a stream holds some 1000 launches before it blocks the host
-# For how many cycles a kernel may spin while the host queues calls: from some 40 us to 40 ms at 1.7 GHz.
-GATES = tuple(1 << n for n in range(16, 27))
-# Calls of one sample behind such kernels: the first one after another candidate's finds caches cold (cupyx, 512³: 7.5
-# to 8.8 ms).
-LEAST_CALLS = 3
-QUEUES = 5  # at most, of one sample behind such kernels: their median counts
+QUEUE_SECONDS = 20e-3  # of one queue; a wait for two idle GPUs takes 20 us
+ENQUEUED = 16  # calls in a queue that must not block the host; a stream holds 1000 launches
+
+# Cycles of a kernel that spins while the host queues calls: 40 us to 40 ms at 1.7 GHz.
+SPIN_CYCLES = tuple(1 << n for n in range(16, 27))
+LEAST_CALLS = 3  # of one sample behind a spinning kernel; the first finds cold caches (cupyx, 512³: 7.5 to 8.8 ms)
+QUEUES = 5  # of one sample behind spinning kernels, at most; the sample is their median
 
 
 def time_call(
-    fn: Call | Sequence[Call], device: torch.device | str, *, repeats: int = 20, warmup: int = 3
+    fn: Function | Sequence[Function], device: torch.device | str, *, repeats: int = 20, warmup: int = 3
 ) -> list[float]:
     """Times one operation; each of the `repeats` results is a mean over enough calls to fill a sample.
 
     Args:
-        fn: what to call; or several calls over different buffers, made in turn, for a working set beyond the L2 cache.
-        device: where the work runs.
+        fn: a function without arguments, or several on different buffers, for a working set beyond the L2 cache.
+        device: the device of the work.
         repeats: number of samples.
         warmup: calls (rounds of calls) before the first sample.
 
     Returns:
-        `repeats` times in seconds per call; on a GPU the device's time, without the host's. Only what no CUDA graph can
-        hold and waits for the device in itself, or takes the host longer than some 40 ms, has the host's time in it.
+        `repeats` times in seconds per call, on a GPU without the host's time. The host's time is included if no CUDA
+        graph can capture the call and the call waits for the device, or takes the host more than 40 ms.
     """
     sample = sampler(fn, device, warmup=warmup)
     return [sample() for _ in range(repeats)]
 
 
 def interleaved(
-    calls: Mapping[str, Call | Sequence[Call]], device: torch.device | str, *, rounds: int = 5, warmup: int = 3
+    calls: Mapping[str, Function | Sequence[Function]], device: torch.device | str, *, rounds: int = 5, warmup: int = 3
 ) -> dict[str, list[float]]:
-    """Times several operations in turn, round by round, so that a drifting clock rate meets them all alike."""
+    """Times several operations in turn, round by round, so that a drifting clock rate affects all of them."""
     samples = {name: sampler(fn, device, warmup=warmup) for name, fn in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _, name in turns(calls, rounds):
@@ -67,9 +65,9 @@ def interleaved(
 
 
 def turns(names: Iterable[str], rounds: int) -> Iterator[tuple[int, str]]:
-    """The number of each round and, in an order of its own, each name.
+    """(round, name) for each round and each name, in another order each round.
 
-    What a call finds in a CPU's caches is what the one before it left there.
+    The order matters because each call finds the caches that the call before it left.
     """
     names, order = list(names), random.Random(0)
     for played in range(rounds):
@@ -78,11 +76,11 @@ def turns(names: Iterable[str], rounds: int) -> Iterator[tuple[int, str]]:
 
 
 def sampler(
-    fn: Call | Sequence[Call], device: torch.device | str, *, warmup: int = 3, graph: bool = True
+    fn: Function | Sequence[Function], device: torch.device | str, *, warmup: int = 3, graph: bool = True
 ) -> Callable[[], float]:
-    """Prepares (warms up, captures) and returns a function that takes one sample: seconds per call.
+    """Warms up, captures and returns a function that takes one sample: seconds per call.
 
-    Where `graph` is false, or capture is refused, the calls run from the host; they must use torch's current stream.
+    Without `graph`, or if the capture fails, the host launches the calls, which must use torch's current stream.
     """
     calls = [fn] if callable(fn) else list(fn)
     device = torch.device(device)
@@ -100,11 +98,11 @@ def synchronize(devices: Iterable[torch.device | str]) -> None:
 
 
 def queue_sampler(
-    fn: Call | Sequence[Call], devices: Sequence[torch.device | str], *, seconds: float = QUEUE_SECONDS
+    fn: Function | Sequence[Function], devices: Sequence[torch.device | str], *, seconds: float = QUEUE_SECONDS
 ) -> Callable[[], float]:
-    """Prepares and returns a function that takes one sample by the clock: seconds per call of a long queue.
+    """Returns a function that takes one sample by the clock: seconds per call of a long queue.
 
-    That is what a caller sees who issues call after call on one or several devices: the slower one of host and devices.
+    The sample is the time of the host or of the devices, whichever is slower.
     """
     calls = [fn] if callable(fn) else list(fn)
 
@@ -120,8 +118,8 @@ def queue_sampler(
     return lambda: queue(rounds) / (rounds * len(calls))
 
 
-def enqueue_seconds(fn: Call, devices: Sequence[torch.device | str], *, samples: int = 160) -> float:
-    """The host's time for one call on idle devices, nothing waited for: the median of many."""
+def enqueue_seconds(fn: Function, devices: Sequence[torch.device | str], *, samples: int = 160) -> float:
+    """The host's median time for one call on idle devices, without waits."""
     times: list[float] = []
     while len(times) < samples:
         synchronize(devices)
@@ -134,8 +132,8 @@ def enqueue_seconds(fn: Call, devices: Sequence[torch.device | str], *, samples:
     return median(times)
 
 
-def _play(calls: list[Call], rounds: int) -> None:
-    """Makes all calls `rounds` times, keeping one round of results alive: they then fill different memory too."""
+def _play(calls: list[Function], rounds: int) -> None:
+    """Makes all calls `rounds` times, and keeps one round of results, so that results fill different memory."""
     results: deque[object] = deque(maxlen=len(calls))
     for _ in range(rounds):
         for call in calls:
@@ -150,21 +148,21 @@ def rounds_of_queue(
     few: int = 1,
     most: int = MOST_CALLS,
 ) -> int:
-    """Rounds of `count` calls that fill a queue; queue(rounds) are the seconds of so many, `few` to begin with."""
+    """Rounds of `count` calls that fill a queue. queue(rounds) returns seconds; it is first called with `few`."""
     rounds = few
-    for _ in range(2):  # among few, a call takes longer than in a long queue
+    for _ in range(2):  # a call takes longer in a short queue than in a long one
         rounds = _rounds(queue(rounds) / rounds, count, seconds, most)
     return rounds
 
 
 def _rounds(seconds: float, count: int, sample: float = SAMPLE_SECONDS, most: int = MOST_CALLS) -> int:
-    """Rounds of `count` calls, `seconds` long each, that fill a sample."""
+    """Rounds of `count` calls that fill a sample, if each call takes `seconds`."""
     return min(math.ceil(sample / max(seconds, 1e-9)), max(1, most // count))
 
 
 @functools.cache
 def warm_cpu() -> None:
-    """Keeps the CPU busy, once a process: torch starts its threads and the clock rises before anything is timed."""
+    """Keeps the CPU busy once a process, so that torch starts its threads and the clock rate rises."""
     numbers = torch.rand(1 << 20)
     result = torch.empty_like(numbers)
     end = time.perf_counter() + WARMING_SECONDS
@@ -172,7 +170,7 @@ def warm_cpu() -> None:
         torch.add(numbers, 1, out=result)
 
 
-def _cpu_sampler(calls: list[Call], warmup: int) -> Callable[[], float]:
+def _cpu_sampler(calls: list[Function], warmup: int) -> Callable[[], float]:
     warm_cpu()
     _play(calls, warmup)
 
@@ -185,12 +183,12 @@ def _cpu_sampler(calls: list[Call], warmup: int) -> Callable[[], float]:
     return lambda: seconds(rounds) / (rounds * len(calls))
 
 
-def _cuda_sampler(calls: list[Call], warmup: int, graph: bool) -> Callable[[], float]:
+def _cuda_sampler(calls: list[Function], warmup: int, graph: bool) -> Callable[[], float]:
     _play(calls, max(1, warmup))
     torch.cuda.synchronize()
     device = torch.cuda.current_device()
     if not graph:
-        return _gated_sampler(calls, device)
+        return _spinning_sampler(calls, device)
 
     def seconds(play: Callable[[], None]) -> float:
         with torch.cuda.device(device):
@@ -202,31 +200,30 @@ def _cuda_sampler(calls: list[Call], warmup: int, graph: bool) -> Callable[[], f
             return start.elapsed_time(end) / 1e3
 
     try:
-        # The time of an eager round is mostly the host's; that of a replayed round tells how many fill a sample.
+        # A replayed round is timed, because an eager round takes mostly the host's time.
         play = _capture(calls, 1)
         play()
         rounds = _rounds(seconds(play), len(calls))
         play = _capture(calls, rounds)
         play()
-    except RuntimeError:  # something in the calls cannot be captured
+    except RuntimeError:  # the calls cannot be captured
         torch.cuda.synchronize()
-        return _gated_sampler(calls, device)
+        return _spinning_sampler(calls, device)
 
     return lambda: seconds(play) / (rounds * len(calls))
 
 
-def _gated_sampler(calls: list[Call], device: int) -> Callable[[], float]:
-    """Samples of short queues that the host fills while a kernel ahead of them spins: the device then never waits.
+def _spinning_sampler(calls: list[Function], device: int) -> Callable[[], float]:
+    """Samples of short queues behind a spinning kernel, during which the host queues the calls.
 
-    How long it must spin is tried out, twice as long each time, until all calls are queued before it ends; where a host
-    is too slow for that, with a single call once more. What waits for the device in itself, or takes the host longer
-    than the longest spinning (some 40 ms), gets none, and the host's time is in its own.
+    The spinning time doubles until the host queues all calls in it; if that fails, the same with a single call. If that
+    fails too, no kernel spins, and the samples include the host's time.
     """
-    turn = itertools.cycle(calls)  # a queue goes on where the one before it stopped: over all buffers, as in a graph
+    turn = itertools.cycle(calls)  # each queue continues with the next buffer
     results: deque[object] = deque(maxlen=len(calls))
 
     def queue(count: int, cycles: int) -> tuple[float, bool]:
-        """Seconds of so many calls, and whether all were queued before the first one began."""
+        """Seconds of `count` calls, and whether all were queued before the first began."""
         with torch.cuda.device(device):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             torch.cuda._sleep(cycles)
@@ -239,15 +236,15 @@ def _gated_sampler(calls: list[Call], device: int) -> Callable[[], float]:
             return start.elapsed_time(end) / 1e3, ahead
 
     count = min(ENQUEUED, max(LEAST_CALLS, math.ceil(SAMPLE_SECONDS / max(queue(1, 0)[0], 1e-9))))
-    # Twice what was enough once, for a host that is slower now and then.
-    fitting = ((n, 2 * gate) for n in (count, 1) for gate in GATES if queue(n, gate)[1])
+    # Twice the sufficient cycles, because the host's time varies.
+    fitting = ((n, 2 * cycles) for n in (count, 1) for cycles in SPIN_CYCLES if queue(n, cycles)[1])
     count, cycles = next(fitting, (count, 0))
     filling = math.ceil(SAMPLE_SECONDS / max(queue(count, cycles)[0], 1e-9))
     queues = max(math.ceil(LEAST_CALLS / count), min(QUEUES, filling))
     return lambda: median(queue(count, cycles)[0] for _ in range(queues)) / count
 
 
-def _capture(calls: list[Call], rounds: int) -> Callable[[], None]:
+def _capture(calls: list[Function], rounds: int) -> Callable[[], None]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         _play(calls, rounds)

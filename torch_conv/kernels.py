@@ -1,12 +1,11 @@
-"""Windows by name: computed in float64, then cast.
+"""Kernels by name, computed in float64, then cast.
 
-Each function returns a CPU tensor, (k,), (kH, kW) or (kD, kH, kW); a filter takes it as it is, also for an image or a
-volume on a GPU.
+Each function returns a CPU tensor (k,), (kH, kW) or (kD, kH, kW). A filter takes it for images on any device.
 
     >>> import torch, torch_conv
     >>> sharp = torch_conv.filter2d(torch.rand(1, 3, 64, 64), torch_conv.kernels.sharpen())
 
-`prepare` takes a window of your own that lies on a GPU, and returns it where `filter2d` is fastest with it.
+`prepare` moves a kernel of your own from a GPU to the device on which `filter2d` is fastest with it.
 """
 
 import math
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor
 
 from torch_conv._numbers import refuse_gradient
-from torch_conv._prepare_window import prepare
+from torch_conv._prepare_kernel import prepare
 from torch_conv._symbols import is_known
 
 __all__ = [
@@ -45,15 +44,15 @@ __all__ = [
 
 
 def default_sigma(size: int) -> float:
-    """The sigma that suits a window of `size` taps: 0.3 * ((size - 1) / 2 - 1) + 0.8, OpenCV's choice."""
+    """OpenCV's sigma for a kernel of `size` taps: 0.3 * ((size - 1) / 2 - 1) + 0.8."""
     return 0.3 * ((size - 1) * 0.5 - 1) + 0.8
 
 
 def gaussian1d(size: int, sigma: float | None = None, *, dtype: torch.dtype = torch.float32) -> Tensor:
-    """A sampled Gaussian exp(-x^2 / (2 sigma^2)) around the middle of the window, divided by its sum.
+    """A sampled Gaussian exp(-x^2 / (2 sigma^2)) around the middle of the kernel, divided by its sum.
 
     Args:
-        size: number of taps, at least 1; an even window is centred between its two middle taps.
+        size: number of taps, at least 1; an even kernel is centred between its two middle taps.
         sigma: standard deviation in pixels, > 0; by default `0.3 * ((size - 1) / 2 - 1) + 0.8`.
         dtype: dtype of the result.
 
@@ -79,24 +78,24 @@ def gaussian1d(size: int, sigma: float | None = None, *, dtype: torch.dtype = to
 
 def gaussian_taps(size: int, sigma: float) -> list[float]:
     """The taps of `gaussian1d`, unchecked; TorchScript can compile it."""
-    # Squared distances from the nearest tap: that tap weighs exp(0), so a tiny sigma cannot underflow the sum to 0.
+    # Distances count from the nearest tap, whose weight is exp(0), so the sum cannot underflow for a tiny sigma.
     middle = 0.5 * (size - 1)
     nearest = 0.25 if size % 2 == 0 else 0.0
     taps: list[float] = []
     for i in range(size):
         away = i - middle
-        # away * away, not away**2: torch 2.15 cannot trace the power of a number that it holds for variable.
+        # away * away, because torch 2.15 cannot trace the power of a symbol
         taps.append(math.exp(-0.5 * ((away * away - nearest) / sigma) / sigma))
     total = 0.0
-    for tap in taps:  # sum() rounds differently from one Python to the next
+    for tap in taps:  # sum() rounds differently in different versions of Python
         total += tap
     return [t / total for t in taps]
 
 
 def gaussian_of_symbols(size: int, sigma: float) -> Tensor:
-    """`gaussian_taps` by operators of torch, in which numbers that torch.compile holds as symbols stay symbols.
+    """`gaussian_taps` by operators of torch, which accept symbols of torch.compile.
 
-    The taps are float64 and may differ from those in the last places.
+    The float64 taps may differ in the last bits.
     """
     away = torch.arange(size, dtype=torch.float64, device="cpu") - 0.5 * (size - 1)
     nearest = 0.25 * ((size + 1) % 2)
@@ -132,7 +131,7 @@ def gaussian3d(
 
 
 def box(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The mean over a window: (kH, kW) taps of 1 / (kH * kW).
+    """A mean filter: (kH, kW) taps of 1 / (kH * kW).
 
     Example:
         >>> box((1, 4))
@@ -142,7 +141,7 @@ def box(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) ->
 
 
 def box3d(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The mean over a window: (kD, kH, kW) taps of 1 / (kD * kH * kW).
+    """A mean filter: (kD, kH, kW) taps of 1 / (kD * kH * kW).
 
     Example:
         >>> box3d((1, 1, 2))
@@ -152,7 +151,7 @@ def box3d(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) 
 
 
 def identity(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) -> Tensor:
-    """A single 1 on the tap that lies on the pixel, (k - 1) // 2; every other tap is 0.
+    """A single 1 at the tap of the pixel, (k - 1) // 2; all other taps are 0.
 
     Example:
         >>> identity((1, 3))
@@ -172,32 +171,32 @@ def identity3d(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.floa
 
 
 def sobel_x(*, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The raw 3x3 Sobel window: positive where values grow with the column."""
+    """The raw 3x3 Sobel kernel: positive where values grow with the column."""
     return _tensor([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]], dtype)
 
 
 def sobel_y(*, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The raw 3x3 Sobel window: positive where values grow with the row."""
+    """The raw 3x3 Sobel kernel: positive where values grow with the row."""
     return _tensor([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], dtype)
 
 
 def scharr_x(*, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The raw 3x3 Scharr window (3, 10, 3): positive where values grow with the column."""
+    """The raw 3x3 Scharr kernel (3, 10, 3): positive where values grow with the column."""
     return _tensor([[-3, 0, 3], [-10, 0, 10], [-3, 0, 3]], dtype)
 
 
 def scharr_y(*, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The raw 3x3 Scharr window (3, 10, 3): positive where values grow with the row."""
+    """The raw 3x3 Scharr kernel (3, 10, 3): positive where values grow with the row."""
     return _tensor([[-3, -10, -3], [0, 0, 0], [3, 10, 3]], dtype)
 
 
 def prewitt_x(*, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The raw 3x3 Prewitt window (1, 1, 1): positive where values grow with the column."""
+    """The raw 3x3 Prewitt kernel (1, 1, 1): positive where values grow with the column."""
     return _tensor([[-1, 0, 1], [-1, 0, 1], [-1, 0, 1]], dtype)
 
 
 def prewitt_y(*, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The raw 3x3 Prewitt window (1, 1, 1): positive where values grow with the row."""
+    """The raw 3x3 Prewitt kernel (1, 1, 1): positive where values grow with the row."""
     return _tensor([[-1, -1, -1], [0, 0, 0], [1, 1, 1]], dtype)
 
 
@@ -214,7 +213,7 @@ def laplacian(size: int | Sequence[int] = 3, *, variant: str = "4", dtype: torch
         Tensor of shape (kH, kW) with sum 0.
 
     Raises:
-        ValueError: for an unknown variant or a size it does not come in.
+        ValueError: for an unknown variant or an unsupported size.
 
     Example:
         >>> laplacian()
@@ -223,17 +222,17 @@ def laplacian(size: int | Sequence[int] = 3, *, variant: str = "4", dtype: torch
                 [ 0.,  1.,  0.]])
     """
     kh, kw = _sizes("laplacian", size, 2)
-    return laplacian_window("laplacian", "size", kh, kw, variant).to(dtype)
+    return laplacian_kernel("laplacian", "size", kh, kw, variant).to(dtype)
 
 
-def laplacian_window(name: str, argument: str, kh: int, kw: int, variant: str) -> Tensor:
-    """`laplacian` in float64, checked on behalf of the function `name`; TorchScript can compile it."""
+def laplacian_kernel(name: str, argument: str, kh: int, kw: int, variant: str) -> Tensor:
+    """`laplacian` in float64, with the checks of the function `name`; TorchScript can compile it."""
     if variant == "box":
         if kh % 2 == 0 or kw % 2 == 0 or kh * kw == 1:
             raise ValueError(f"{name}: {argument} must be odd and at least 3 along one axis, got {(kh, kw)}")
-        window = torch.ones(kh, kw, dtype=torch.float64, device="cpu")
-        window[kh // 2, kw // 2] = 1.0 - kh * kw
-        return window
+        kernel = torch.ones(kh, kw, dtype=torch.float64, device="cpu")
+        kernel[kh // 2, kw // 2] = 1.0 - kh * kw
+        return kernel
     if variant not in ["4", "8", "opencv3"]:
         raise ValueError(f"{name}: variant must be 'box', '4', '8' or 'opencv3', got '{variant}'")
     if kh != 3 or kw != 3:
@@ -250,7 +249,7 @@ def laplacian3d(*, variant: str = "6", dtype: torch.dtype = torch.float32) -> Te
     """A discrete Laplacian of volumes, 3x3x3.
 
     Args:
-        variant: '6', the neighbours that share a face (the 7-point stencil), or '26', all of them (the 27-point one).
+        variant: '6' (the 7-point stencil) or '26' (the 27-point stencil).
         dtype: dtype of the result.
 
     Returns:
@@ -270,8 +269,8 @@ def laplacian3d(*, variant: str = "6", dtype: torch.dtype = torch.float32) -> Te
     far = 1.0 if variant == "26" else 0.0  # an edge or a corner away
     away = torch.tensor([1, 0, 1], device="cpu")
     distance = away[:, None, None] + away[:, None] + away
-    window = torch.where(distance == 1, 1.0, torch.where(distance == 0, -float(variant), far))
-    return window.to(dtype)
+    kernel = torch.where(distance == 1, 1.0, torch.where(distance == 0, -float(variant), far))
+    return kernel.to(dtype)
 
 
 def sharpen(*, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -285,18 +284,18 @@ def emboss(*, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def named(name: str, size: int = 3, *, dtype: torch.dtype = torch.float32) -> Tensor:
-    """A window by its name, for command lines and tables.
+    """A kernel by its name, for command lines and tables.
 
     Args:
         name: one of `names()`.
-        size: number of taps per axis; the 3x3 stencils come in no other size.
+        size: number of taps per axis; 3 for the 3x3 stencils.
         dtype: dtype of the result.
 
     Returns:
         Tensor of shape (size, size).
 
     Raises:
-        ValueError: for an unknown name or a size the window does not come in.
+        ValueError: for an unknown name or an unsupported size.
 
     Example:
         >>> named("box", 5).shape
@@ -344,10 +343,10 @@ def _gaussian_nd(
     sigmas = [sigma] * ndim if sigma is None or isinstance(sigma, (int, float)) else list(sigma)
     if len(sigmas) != ndim:
         raise ValueError(f"gaussian{ndim}d: sigma must be a number or {ndim} numbers, got {len(sigmas)}")
-    window = torch.ones((), dtype=torch.float64, device="cpu")
+    kernel = torch.ones((), dtype=torch.float64, device="cpu")
     for k, s in zip(sizes, sigmas, strict=True):
-        window = window.unsqueeze(-1) * gaussian1d(k, s, dtype=torch.float64)
-    return window.to(dtype)
+        kernel = kernel.unsqueeze(-1) * gaussian1d(k, s, dtype=torch.float64)
+    return kernel.to(dtype)
 
 
 def _box_nd(sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -355,9 +354,9 @@ def _box_nd(sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 
 def _identity_nd(sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    window = torch.zeros(sizes, dtype=dtype, device="cpu")
-    window[tuple((k - 1) // 2 for k in sizes)] = 1
-    return window
+    kernel = torch.zeros(sizes, dtype=dtype, device="cpu")
+    kernel[tuple((k - 1) // 2 for k in sizes)] = 1
+    return kernel
 
 
 def _sizes(name: str, size: int | Sequence[int], ndim: int) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ _new: Any = object.__new__
 
 @dataclass(frozen=True)
 class SplitSpec:
-    """How a tensor is cut: along which dimension, counted from the last one, which is -1, and where the parts are."""
+    """How a tensor is cut: the dimension, counted from the end, and the sizes and devices of the parts."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -40,24 +40,22 @@ class SplitSpec:
     devices: tuple[torch.device, ...]
 
     def __repr__(self) -> str:
-        dtype = str(self.dtype).removeprefix("torch.")
         parts = ", ".join(f"{n} on {device}" for n, device in zip(self.sizes, self.devices, strict=True))
-        return f"{self.shape} {dtype} along dim {self.dim}: {parts}"
+        return f"{self.shape} {dtype_name(self)} along dim {self.dim}: {parts}"
 
 
 class SplitTensor:
-    """A tensor in contiguous parts along one dimension, each on a device of its own choice.
+    """A tensor in contiguous parts along one dimension, on one or several devices.
 
-    Made by `split` or `SplitTensor.from_shards`. Every function of torch_conv, and every operator that has a `_split`
-    form, takes one in place of its first tensor and returns one: shard i of the result lies on the device of shard i
-    and is ready on that device's current stream. The bits are those of the whole tensor on one device, but for tensor
-    cores and FFT, which each shard takes where its own rows allow. No rows are
-    exchanged beforehand; where devices see each other's memory the border rows are read where they lie.
+    `split` and `SplitTensor.from_shards` make one. The functions of torch_conv take it in place of their first tensor
+    and return one, as do all operators with a `_split` form. Shard i of the result lies on the device of shard i,
+    ready on the current stream. Devices with peer access read each other's rows; no rows are exchanged beforehand. The
+    bits are those of one device, except with tensor cores and FFT, which each shard uses where its own rows allow.
 
-    It stands for a tensor in what those functions ask for: `shape`, `dtype`, `dim()`, `size()` ...; `flatten`,
-    `unsqueeze`, `squeeze`, `expand`, `reshape`, `movedim` where the shards stay whole; `to(dtype)`, `detach()`,
-    `sqrt()` and `+ - * /` with numbers and with tensors that are split alike. All else of torch refuses it:
-    `gather()` gives a tensor, `shards` the parts.
+    It has the attributes of a tensor that those functions read. It has the views `flatten`, `unsqueeze`, `squeeze`,
+    `expand`, `reshape` and `movedim`, which must keep each shard whole. It has `to(dtype)`, `detach()`, `sqrt()` and
+    `+ - * /` with numbers and equally split tensors. Other functions of torch refuse it. `gather()` returns a tensor,
+    `shards` the parts.
 
     Attributes:
         spec: the `SplitSpec`: shape, dtype, dim, sizes and devices.
@@ -65,21 +63,17 @@ class SplitTensor:
 
     _shards: tuple[Tensor, ...]
     _dim: int
-    _ready: calls.Ready | None  # None: all are on their current streams
-    _order: tuple[int, ...] | None  # in which shards become ready on each device; None is from the first to the last
+    _ready: calls.Ready | None  # None: all are ready on their current streams
+    _order: tuple[int, ...] | None  # in which shards become ready; None for the order of their indices
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError("SplitTensor: it is made by split(tensor, devices) or SplitTensor.from_shards(shards, dim)")
 
     @classmethod
     def _of(
-        cls,
-        shards: Iterable[Tensor],
-        dim: int,
-        ready: calls.Ready | None = None,
-        turns: Iterable[int] | None = None,
+        cls, shards: Iterable[Tensor], dim: int, ready: calls.Ready | None = None, turns: Iterable[int] | None = None
     ) -> SplitTensor:
-        """One of shards that need no check."""
+        """A SplitTensor of shards that are known to fit together."""
         self: SplitTensor = _new(cls)
         self._shards, self._dim, self._ready = tuple(shards), dim, ready
         self._order = None if turns is None else tuple(turns)
@@ -87,19 +81,19 @@ class SplitTensor:
 
     @classmethod
     def from_shards(cls, shards: Sequence[Tensor], dim: int = -2) -> SplitTensor:
-        """A SplitTensor of tensors that are its parts in order; nothing is copied.
+        """A SplitTensor whose parts are these tensors, without a copy.
 
         Args:
             shards: tensors of one dtype and of one shape but along `dim`, all on the CPU or all on CUDA devices, which
                 may repeat. A shard may have no rows. Each is ready on its device's current stream.
-            dim: the dimension they are parts along.
+            dim: the dimension that the parts divide.
 
         Returns:
             The SplitTensor.
 
         Raises:
             ValueError: for shards that do not fit together.
-            TypeError: for what is no list of dense tensors of one dtype.
+            TypeError: for anything but a list of dense tensors of one dtype.
 
         Equivalent to:
             `torch.cat(shards, dim)`, without the copy
@@ -151,14 +145,14 @@ class SplitTensor:
     def gather(self, device: Device | None = None) -> Tensor:
         """The whole tensor on one device.
 
-        To the CPU every shard is copied as soon as it is ready, on a stream of its own, into one pinned tensor, and
-        the call waits for the last one. To a GPU nobody waits: the tensor is ready on that device's current stream.
+        For the CPU each shard is copied into a pinned tensor as soon as it is ready, and the call waits for the last
+        copy. For a GPU the host does not wait: the tensor is ready on that device's current stream.
 
         Args:
             device: the CPU or a CUDA device, by default that of the first shard.
 
         Returns:
-            Tensor of this one's shape and dtype, a copy. It keeps the memory format of the shards.
+            A copy of this shape and dtype, in the memory format of the shards.
 
         Raises:
             ValueError: for another kind of device.
@@ -176,12 +170,12 @@ class SplitTensor:
         gradients = torch.is_grad_enabled() and self.requires_grad
         if not self.is_cuda or gradients:
             return torch.cat([shard.to(to) for shard in self.shards], at)
-        queued = {}  # events behind all that is in the current streams
+        queued = {}  # events behind all work on the current streams
         for device in {shard.device for shard in self._shards}:
             queued[device] = torch.cuda.current_stream(device).record_event()
         late = self._ready
         if late is not None and to.type != "cpu" and not late.arriving():
-            late = None  # a GPU waits for the current streams anyway, and in a capture for nothing outside of it
+            late = None  # a GPU waits for the current streams anyway; a capture cannot wait for work outside of it
         events = (None,) * len(self._shards) if late is None else late.events
         ready = [event or queued[shard.device] for shard, event in zip(self._shards, events, strict=True)]
         shards = [shard.detach() for shard in self._shards]
@@ -189,7 +183,7 @@ class SplitTensor:
             return transfer.download(shards, ready, self._turns, at)
         return collect.collect(shards, ready, to, at)
 
-    # What the operators need of it.
+    # For operators
 
     @classmethod
     def __torch_function__(
@@ -202,11 +196,11 @@ class SplitTensor:
         return range(len(self._shards)) if self._order is None else self._order
 
     def _view(self, f: Callable[[Tensor], Tensor], dim: int) -> SplitTensor:
-        """Views f of the shards, split along `dim`; as ready as they are."""
+        """Views f(shard) of the shards, split along `dim`."""
         with calls.gradients_of(self):
             return self._of([f(shard) for shard in self._shards], dim, self._ready, self._order)
 
-    # What functions ask a tensor for.
+    # Attributes and methods of a tensor, for functions
 
     @property
     def shape(self) -> torch.Size:
@@ -313,24 +307,21 @@ def split(
 ) -> SplitTensor:
     """Cuts a tensor along one dimension into contiguous parts on several devices.
 
-    From the host to GPUs every part travels through pinned memory on a stream of its own, and nobody waits: what
-    is done with the result begins with the parts that have arrived. So an image takes its way through the GPUs in one
-    line, the transfer of one part beside the work on another and the way back of a third:
-    `filter2d(split(image, devices), kernel).gather("cpu")`. Devices may repeat; several parts for each GPU make the
-    overlap.
+    Parts travel from the host to GPUs on separate streams, and the host does not wait. Work on the result begins with
+    the parts that have arrived. `filter2d(split(image, devices), kernel).gather("cpu")` overlaps the upload of one
+    part, the filter of another and the download of a third. For this overlap, repeat devices: several parts for each.
 
     Args:
-        tensor: any dense tensor on the CPU or a CUDA device. On its way from the host a pinned one is read until its
-            parts have arrived, so it must not change before a `gather` or a synchronisation; any other has been read
-            when the call returns.
-        devices: one for every part, all on the CPU or all CUDA devices; by default all CUDA devices there are, or
+        tensor: any dense tensor on the CPU or a CUDA device. A pinned tensor must not change before a `gather` or a
+            synchronisation; any other may change after the call.
+        devices: one for each part, all on the CPU or all CUDA devices; by default all CUDA devices of this machine, or
             else the CPU.
-        dim: the dimension to cut along: batch, channels, or one of space.
-        sizes: of the parts along `dim`, each at least 0; by default equal ones, the first n % len(devices) of which
-            are one larger.
+        dim: the dimension to cut: batch, channels or a spatial one.
+        sizes: the sizes of the parts along `dim`, each at least 0; by default equal ones, of which the first
+            n % len(devices) are one larger.
 
     Returns:
-        A `SplitTensor`. A part on the tensor's own device is a view of it, any other a copy.
+        A `SplitTensor`. A part on the tensor's device is a view, any other part is a copy.
 
     Raises:
         ValueError: for a dimension, a device or a size that is not described above.
@@ -367,9 +358,9 @@ def split(
 
 
 def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
-    """f of the first shards, of the second ... of the SplitTensors among `args`, cut alike, as they get ready.
+    """Calls f for each index of a shard, on the shards of the equally cut SplitTensors among `args`.
 
-    The split dimension of the result is theirs, counted from the front.
+    The split dimension of the result, counted from the front, is that of the arguments.
     """
     wholes = [value for value in args if isinstance(value, SplitTensor)]
     first = wholes[0]
@@ -384,6 +375,6 @@ def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
                 arrival.wait(i)
             results[i] = f(*(v._shards[i] if isinstance(v, SplitTensor) else v for v in args), **kwargs)
             ready[i] = arrivals[0].stream(results[i].device).record_event() if arriving else None
-    places = range(len(results))
+    indices = range(len(results))
     dim = first._dim + first.dim() - results[0].dim()
-    return first._of([results[i] for i in places], dim, calls.Ready.of([ready[i] for i in places]), first._order)
+    return first._of([results[i] for i in indices], dim, calls.Ready.of([ready[i] for i in indices]), first._order)

@@ -1,4 +1,4 @@
-"""Derivatives of the operators: nodes of autograd's graph, and their formulas in torch's and our own operators."""
+"""Gradients of the operators: nodes of autograd's graph, and formulas that call operators of torch and torch_conv."""
 
 from torch_conv.autograd._register import register
 

@@ -1,4 +1,4 @@
-"""torch's gradients of a convolution, with the same bits at each call."""
+"""Torch's gradients of a convolution, with the same bits at each call."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from torch import Tensor
 
 from torch_conv.functional._tensors import is_half_on_the_cpu
 
+Ints = Sequence[int]
+
 
 class _ProcessFlag:
-    """A flag of cuDNN that holds for the process: the first thread sets it, the last one restores it."""
+    """A flag of cuDNN for the whole process: the first thread to enter sets it, the last one to leave restores it."""
 
     def __init__(self, get: Callable[[], bool], put: Callable[[bool], None], value: bool) -> None:
         self._get, self._put, self._value = get, put, value
@@ -43,9 +45,9 @@ def convolution_backward(
     grad: Tensor,
     image: Tensor,
     weight: Tensor,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
     groups: int,
     wanted: Sequence[str],
 ) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """Gradients of convolutions.
 
-The input's gradient is a convolution with the flipped weight, on our kernels where the stride is 1. Depthwise layers
-get the gradients of weight and bias from `_weights.py`. Torch computes all others.
+For a stride of 1 the input's gradient is a convolution with the flipped weight, by our kernels. `_weights.py` computes
+the gradients of depthwise layers in weight and bias. Torch computes all other gradients.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from torch_conv._arguments import border_name, per_axis
 from torch_conv._symbols import surely
 from torch_conv.autograd._by_torch import convolution_backward
 from torch_conv.autograd._extension import extend, fold
-from torch_conv.autograd._node import Shape, in_transform, runs_eagerly, tensor_of
-from torch_conv.autograd._steps import vjp
+from torch_conv.autograd._node import Arguments, ImageMetadata, in_transform, runs_eagerly, tensor_of
+from torch_conv.autograd._vjp import vjp
 from torch_conv.autograd._weights import depthwise_weight_gradients
 from torch_conv.functional._convolve import ACTIVATIONS, ours_of_numbers, pads_of
 from torch_conv.functional._eager import eager
 
-Given = dict[str, Any]
 
-
-def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+def conv_gradients(axes: int, given: Arguments, output: Tensor, grad: Tensor, wanted: set[str]) -> Arguments:
     """The gradients of conv1d, conv2d, conv3d."""
     input, weight, groups = given["input"], given["weight"], given["groups"]
     stride, dilation = per_axis(given["stride"], axes), per_axis(given["dilation"], axes)
@@ -46,18 +44,18 @@ def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted
     padding, extended = before, border != "constant" or before != after
     if extended:
         padding = [0] * axes
-    gradients: Given = {}
+    gradients: Arguments = {}
     back = [d * (n - 1) - p for d, n, p in zip(dilation, weight.shape[2:], padding, strict=True)]
     ours = max(stride) == 1 and min(back) >= 0
     by_torch = [name for name in ("input", "weight") if name in wanted and not (ours and name == "input")]
     if ours and "input" in wanted:
-        of, turned = _in_layout_of(input, grad, axes), _turned(weight, groups, axes)
-        if runs_eagerly(grad):  # host time 4 us, of the operator 10 us (3x3 of 8x8 on the CPU)
-            gradients["input"] = eager(axes, of, turned, None, 1, tuple(back), tuple(dilation), groups)
+        outputs, adjoint = _in_layout_of(input, grad, axes), _adjoint_weight(weight, groups, axes)
+        if runs_eagerly(grad):  # host time 4 us, by the operator 10 us (3x3 of 8x8 on the CPU)
+            gradients["input"] = eager(axes, outputs, adjoint, None, 1, tuple(back), tuple(dilation), groups)
         elif _is_one_symbol(back, dilation):
-            gradients["input"] = ours_of_numbers(of, turned, None, axes, 1, back[0], dilation[0], groups)
+            gradients["input"] = ours_of_numbers(outputs, adjoint, None, axes, 1, back[0], dilation[0], groups)
         else:
-            gradients["input"] = _operator(axes)(of, turned, None, 1, back, dilation, groups)
+            gradients["input"] = _operator(axes)(outputs, adjoint, None, 1, back, dilation, groups)
     if by_torch:
         image = tensor_of(input)
         if not batched:
@@ -83,15 +81,15 @@ def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted
     return gradients
 
 
-def numbers_gradients(_: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
-    """The gradients of _conv_ours, whose options are one number for all axes."""
+def numbers_gradients(_: int, given: Arguments, output: Tensor, grad: Tensor, wanted: set[str]) -> Arguments:
+    """The gradients of `_conv_ours`, whose options hold one number for all axes."""
     axes = given["axes"]
     lists = {name: [given[name]] * axes for name in ("stride", "padding", "dilation")}
     return conv_gradients(axes, {**given, **lists, "padding_mode": "zeros", "algorithm": "ours"}, output, grad, wanted)
 
 
 def _is_one_symbol(*lists: Sequence[int]) -> bool:
-    """Whether numbers are symbols, the same for all axes. The public operators' lists would fix symbols."""
+    """Whether each list holds one symbol for all axes. A list argument of a public operator would fix the symbol."""
     if not any(isinstance(numbers[0], torch.SymInt) for numbers in lists):
         return False
     return all(surely(number == numbers[0]) for numbers in lists for number in numbers[1:])
@@ -101,8 +99,8 @@ def _operator(axes: int) -> Any:
     return getattr(torch.ops.torch_conv, f"conv{axes}d")
 
 
-def _in_layout_of(image: Tensor | Shape, grad: Tensor, axes: int) -> Tensor:
-    """`grad` in the image's memory format, which torch's gradients of images have too."""
+def _in_layout_of(image: Tensor | ImageMetadata, grad: Tensor, axes: int) -> Tensor:
+    """`grad` in the image's memory format, as torch's gradients have it."""
     strides, of_grad = image.stride(), grad.stride()
     if axes == 1 or (type(grad) is Tensor and strides == of_grad) or in_transform():
         return grad
@@ -113,11 +111,11 @@ def _in_layout_of(image: Tensor | Shape, grad: Tensor, axes: int) -> Tensor:
     return grad.contiguous(memory_format=last if inner else torch.contiguous_format)
 
 
-def _turned(weight: Tensor, groups: int, axes: int) -> Tensor:
-    """The adjoint's weight: flipped taps, with inputs and outputs of each group exchanged."""
+def _adjoint_weight(weight: Tensor, groups: int, axes: int) -> Tensor:
+    """The adjoint's weight: flipped taps, with input and output channels of each group exchanged."""
     flipped = weight.flip(list(range(2, axes + 2)))
     outputs, inputs = weight.shape[0] // groups, weight.shape[1]
     if outputs == 1 and inputs == 1:
         return flipped
-    turned = flipped.reshape(groups, outputs, inputs, *weight.shape[2:]).transpose(1, 2)
-    return turned.reshape(groups * inputs, outputs, *weight.shape[2:])
+    exchanged = flipped.reshape(groups, outputs, inputs, *weight.shape[2:]).transpose(1, 2)
+    return exchanged.reshape(groups * inputs, outputs, *weight.shape[2:])

@@ -1,8 +1,8 @@
-"""Correlations without padding, and their two adjoints. The gradients of all filters consist of these.
+"""Correlations without padding and their two adjoints, which make up the gradients of all filters.
 
-An image is (..., *sizes), a window (*k), (1|B, *k) or (1|B, 1|C, *k). The adjoint in the image is a correlation with
-the flipped window, by our operators. The adjoint in the window is a sum over all pixels: the weight gradient of a
-depthwise convolution. All operators in them have gradients themselves.
+An image is (..., *sizes), a kernel (*k), (1|B, *k) or (1|B, 1|C, *k). The adjoint in the image is a correlation with
+the flipped kernel, by our operators. The adjoint in the kernel sums over all pixels. It is the weight gradient of a
+depthwise convolution. The adjoints are differentiable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._composites import sum_dtype
 
 
-class Steps(NamedTuple):
+class Spacing(NamedTuple):
     """Stride and dilation of each axis."""
 
     stride: Sequence[int]
@@ -34,8 +34,8 @@ class Steps(NamedTuple):
         return len(self.stride)
 
 
-def flipped(window: Tensor, axes: int) -> Tensor:
-    return window.flip(list(range(-axes, 0)))
+def flipped(kernel: Tensor, axes: int) -> Tensor:
+    return kernel.flip(list(range(-axes, 0)))
 
 
 _FILTERS = {2: torch.ops.torch_conv.filter2d.default, 3: torch.ops.torch_conv.filter3d.default}
@@ -43,39 +43,39 @@ _FILTERS = {2: torch.ops.torch_conv.filter2d.default, 3: torch.ops.torch_conv.fi
 
 def correlate(
     image: Tensor,
-    window: Tensor,
-    steps: Steps,
+    kernel: Tensor,
+    spacing: Spacing,
     algorithm: str = "auto",
     padding: str = "valid",
     anchor: Sequence[int] | None = None,
 ) -> Tensor:
     """The correlation in the dtype of sums; 'same' padding reads zeros."""
-    given: dict[str, Any] = {}  # torch takes host time for each argument that is not a default
+    given: dict[str, Any] = {}  # without defaults, because torch takes host time for each argument
     if algorithm != "auto":
         given["algorithm"] = algorithm
-    if max(steps.stride) > 1:
-        given["stride"] = steps.stride
-    if max(steps.dilation) > 1:
-        given["dilation"] = steps.dilation
+    if max(spacing.stride) > 1:
+        given["stride"] = spacing.stride
+    if max(spacing.dilation) > 1:
+        given["dilation"] = spacing.dilation
     if anchor is not None:
         given["anchor"] = anchor
     if image.dtype != sum_dtype(image):
         given["output_dtype"] = sum_dtype(image)
-    operator = _FILTERS[steps.axes]
+    operator = _FILTERS[spacing.axes]
     if runs_eagerly(image):
-        return below_autograd(operator, image, window, "constant", padding=padding, **given)
-    return operator(image, window, "constant", padding=padding, **given)
+        return below_autograd(operator, image, kernel, "constant", padding=padding, **given)
+    return operator(image, kernel, "constant", padding=padding, **given)
 
 
-def spread(grad: Tensor, sizes: Sequence[int], k: Sequence[int], steps: Steps) -> Tensor:
-    """Places each output at its window's first pixel, in an image of `sizes` with a halo of zeros."""
+def spread(grad: Tensor, sizes: Sequence[int], k: Sequence[int], spacing: Spacing) -> Tensor:
+    """Places each output at the first pixel of its footprint, in an image of `sizes` with a halo of zeros."""
     pads: list[int] = []
-    dense = all(s == 1 for s in steps.stride)
-    full = list(grad.shape[: grad.dim() - steps.axes])
+    dense = all(s == 1 for s in spacing.stride)
+    full = list(grad.shape[: grad.dim() - spacing.axes])
     index: list[Any] = [...]
-    for axis in range(steps.axes):
-        halo, s = (k[axis] - 1) * steps.dilation[axis], steps.stride[axis]
-        outputs = grad.shape[axis - steps.axes]
+    for axis in range(spacing.axes):
+        halo, s = (k[axis] - 1) * spacing.dilation[axis], spacing.stride[axis]
+        outputs = grad.shape[axis - spacing.axes]
         pads = [halo, halo + sizes[axis] - halo - outputs, *pads]
         full.append(sizes[axis] + halo)
         index.append(slice(halo, halo + (outputs - 1) * s + 1 if outputs else halo, s))
@@ -86,30 +86,32 @@ def spread(grad: Tensor, sizes: Sequence[int], k: Sequence[int], steps: Steps) -
     return zeros
 
 
-def image_adjoint(grad: Tensor, window: Tensor, sizes: Sequence[int], steps: Steps, algorithm: str = "auto") -> Tensor:
+def image_adjoint(
+    grad: Tensor, kernel: Tensor, sizes: Sequence[int], spacing: Spacing, algorithm: str = "auto"
+) -> Tensor:
     """The gradient of `correlate` in an image of `sizes`."""
-    axes = steps.axes
-    k = window.shape[window.dim() - axes :]
-    unit = Steps([1] * axes, steps.dilation)
-    return correlate(spread(grad, sizes, k, steps), flipped(window, axes), unit, algorithm)
+    axes = spacing.axes
+    k = kernel.shape[kernel.dim() - axes :]
+    unit = Spacing([1] * axes, spacing.dilation)
+    return correlate(spread(grad, sizes, k, spacing), flipped(kernel, axes), unit, algorithm)
 
 
 def same_adjoint(
-    grad: Tensor, window: Tensor, before: Sequence[int], dilation: Sequence[int], algorithm: str = "auto"
+    grad: Tensor, kernel: Tensor, before: Sequence[int], dilation: Sequence[int], algorithm: str = "auto"
 ) -> Tensor:
-    """The gradient of a 'same' correlation with zeros around the image, `before` of them in front."""
+    """The gradient of a 'same' correlation with a border of zeros, `before` of them in front of the image."""
     axes = len(before)
-    k = window.shape[window.dim() - axes :]
+    k = kernel.shape[kernel.dim() - axes :]
     anchor = [n - 1 - b // d if n > 1 else 0 for n, b, d in zip(k, before, dilation, strict=True)]
-    return correlate(grad, flipped(window, axes), Steps([1] * axes, dilation), algorithm, "same", anchor)
+    return correlate(grad, flipped(kernel, axes), Spacing([1] * axes, dilation), algorithm, "same", anchor)
 
 
-def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Steps) -> Tensor:
-    """The gradient of `correlate` in a window of `shape`, in the dtype of sums.
+def kernel_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], spacing: Spacing) -> Tensor:
+    """The gradient of `correlate` in a kernel of `shape`, in the dtype of sums.
 
-    Each plane is a group of one depthwise convolution, which fixes the order of sums.
+    Each plane is a group of one depthwise convolution, so the order of sums is fixed.
     """
-    axes = steps.axes
+    axes = spacing.axes
     k = list(shape[len(shape) - axes :])
     leading = list(image.shape[: image.dim() - axes])
     planes = math.prod(leading)
@@ -118,34 +120,34 @@ def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Ste
         return grad.new_zeros(list(shape), dtype=dtype)
     flat = image.to(dtype).reshape(1, planes, *image.shape[image.dim() - axes :])
     outputs = grad.to(dtype).reshape(1, planes, *grad.shape[grad.dim() - axes :])
-    each, _ = depthwise_weight_gradients(flat, outputs, k, steps.stride, [0] * axes, steps.dilation)
+    each, _ = depthwise_weight_gradients(flat, outputs, k, spacing.stride, [0] * axes, spacing.dilation)
     if each is None:
-        each = _weight_gradient_by_torch(flat, outputs, k, steps)
-    own = len(shape) - axes  # dimensions of samples and channels
-    if own == 0:
+        each = _weight_gradient_by_torch(flat, outputs, k, spacing)
+    leading_dims = len(shape) - axes  # for samples and channels
+    if leading_dims == 0:
         return each.sum(0).reshape(k)
     batch, channels = (leading[-2], leading[-1]) if len(leading) > 1 else (1, planes)
-    if len(leading) > 2:  # the window has one sample
+    if len(leading) > 2:  # the kernel has one sample
         batch, channels = 1, planes
     each = each.reshape(batch, channels, *k)
     if surely(shape[0] == 1):
         each = each.sum(0, keepdim=True)
-    if own == 1:
+    if leading_dims == 1:
         return each.sum(1)
     return each.sum(1, keepdim=True) if surely(shape[1] == 1) else each
 
 
-def _weight_gradient_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], steps: Steps) -> Tensor:
-    axes, planes = steps.axes, flat.shape[1]
-    for axis in range(axes):  # crops pixels that no window reads
+def _weight_gradient_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], spacing: Spacing) -> Tensor:
+    axes, planes = spacing.axes, flat.shape[1]
+    for axis in range(axes):  # crops pixels that no output reads
         dim = axis + 2
-        footprint = (outputs.shape[dim] - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
+        footprint = (outputs.shape[dim] - 1) * spacing.stride[axis] + (k[axis] - 1) * spacing.dilation[axis] + 1
         flat = flat.narrow(dim, 0, footprint)
-    one = surely(planes == 1)  # torch needs two groups for a depthwise convolution: zeros are the second
+    one = surely(planes == 1)  # torch needs two groups for a depthwise convolution, so a group of zeros is added
     groups = 2 if one else planes
     if one:
         flat, outputs = (torch.cat([t, torch.zeros_like(t)], 1) for t in (flat, outputs))
-    window = flat.new_zeros(()).expand(groups, 1, *k)
+    kernel = flat.new_zeros(()).expand(groups, 1, *k)
     no_pads = [0] * axes
-    found = convolution_backward(outputs, flat, window, steps.stride, no_pads, steps.dilation, groups, ("weight",))
+    found = convolution_backward(outputs, flat, kernel, spacing.stride, no_pads, spacing.dilation, groups, ("weight",))
     return found["weight"].narrow(0, 0, planes)

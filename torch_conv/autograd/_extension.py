@@ -1,7 +1,7 @@
-"""`extend` pads an image by its border policy; `fold`, the adjoint, adds the pads' gradients to the pixels they read.
+"""`extend` pads an image by its border policy. `fold`, its adjoint, adds the gradients of pads to their source pixels.
 
-Both consist of slices. Torch can differentiate them again, and no sum depends on the order of threads. In eager mode
-torch's padding operators replace the slices where they can, because they take less host time.
+Both consist of slices, so they are differentiable, and their sums have a fixed order. In eager mode torch's padding
+operators replace the slices where they can, because they take less host time.
 """
 
 from __future__ import annotations
@@ -18,16 +18,21 @@ from torch_conv.sharding.geometry import runs_of
 
 
 class _Run(NamedTuple):
-    """Positions [at, at + size) of the extended axis; position `at + i` reads the pixel `first + i * step`."""
+    """Positions [at, at + size) of the extended axis. Position `at + i` reads the pixel `first + i * step`."""
 
     at: int
     size: int
     first: int
     step: int
 
+    @property
+    def source(self) -> tuple[int, int]:
+        """The lowest pixel that the run reads, and the number of pixels."""
+        return self.first - (self.size - 1 if self.step < 0 else 0), self.size if self.step else 1
+
 
 def _runs(border: str, n: int, before: int, after: int) -> list[_Run]:
-    """The runs before and after an axis of n pixels, in order. C++ owns the border map; sizes may be symbols here."""
+    """The runs before and after an axis of n pixels, in order. C++ maps borders, except here, for symbolic sizes."""
     if border == "replicate" or n == 1:
         runs = [_Run(-before, before, 0, 0), _Run(n, after, n - 1, 0)]
     elif border == "circular" and before <= n and after <= n:
@@ -55,13 +60,12 @@ def _far_runs(border: str, n: int, before: int, after: int) -> list[_Run]:
 
 
 def _read(image: Tensor, dim: int, run: _Run) -> Tensor:
+    pixels = image.narrow(dim, *run.source)
     if run.step == 0:
         shape = list(image.shape)
         shape[dim] = run.size
-        return image.narrow(dim, run.first, 1).expand(shape)
-    if run.step == 1:
-        return image.narrow(dim, run.first, run.size)
-    return image.narrow(dim, run.first - run.size + 1, run.size).flip(dim)
+        return pixels.expand(shape)
+    return pixels.flip(dim) if run.step < 0 else pixels
 
 
 _FOLDS = {
@@ -118,12 +122,8 @@ def fold(extended: Tensor, border: str, sizes: Sequence[int], before: Sequence[i
         if runs:
             image = image.clone()
         for run in runs:
-            part = extended.narrow(dim, b + run.at, run.size)
-            if run.step == 0:
-                image.narrow(dim, run.first, 1).add_(part.sum(dim, keepdim=True))
-            elif run.step == 1:
-                image.narrow(dim, run.first, run.size).add_(part)
-            else:
-                image.narrow(dim, run.first - run.size + 1, run.size).add_(part.flip(dim))
+            pad = extended.narrow(dim, b + run.at, run.size)
+            pad = pad.sum(dim, keepdim=True) if run.step == 0 else pad.flip(dim) if run.step < 0 else pad
+            image.narrow(dim, *run.source).add_(pad)
         extended = image
     return extended

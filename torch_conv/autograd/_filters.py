@@ -1,17 +1,17 @@
-"""Gradients of the filters, in the image and in the windows.
+"""Gradients of the filters, in the image and in the kernels.
 
-A filter correlates the extended image with a product of windows: one window, or one along each axis.
+A filter correlates the extended image with a kernel, which is one factor, or a product of one factor for each axis.
 
-    image -> extended -> correlated with window 1 -> ... -> correlated with window m
+    image -> extended -> correlated with factor 1 -> ... -> correlated with factor m
 
-The gradients are the adjoints of these steps in reverse order. Flips, normalisation and the borders 'skip' and
-'zero_output' are steps before and after the chain.
+The gradients are the adjoints of these operations in reverse order. Flips, normalisation and the borders 'skip' and
+'zero_output' come before and after the chain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,32 +19,30 @@ from torch import Tensor
 from torch_conv._arguments import border_name, per_axis
 from torch_conv._symbols import surely
 from torch_conv.autograd._correlation import (
-    Steps,
+    Spacing,
     correlate,
     flipped,
     image_adjoint,
+    kernel_adjoint,
     same_adjoint,
     spread,
-    window_adjoint,
 )
 from torch_conv.autograd._extension import extend, fold
-from torch_conv.autograd._node import tensor_of
+from torch_conv.autograd._node import Arguments, tensor_of
 from torch_conv.functional._composites import sum_dtype
 
-Given = dict[str, Any]
 
-
-class Window(NamedTuple):
-    """A factor of the product: an argument's taps as a window of all axes, and the options of its correlation."""
+class Factor(NamedTuple):
+    """A factor of the kernel: an argument's taps with a dimension for each axis, and the options of its correlation."""
 
     argument: str
     taps: Tensor
-    steps: Steps
+    spacing: Spacing
     algorithm: str = "auto"
 
-    def with_taps(self, taps: Tensor) -> Window:
-        """Replaces the taps. Torch 2.11's compiled autograd turns `_replace` into a tuple without fields."""
-        return Window(self.argument, taps, self.steps, self.algorithm)
+    def with_taps(self, taps: Tensor) -> Factor:
+        """Replaces the taps. In torch 2.11's compiled autograd, `_replace` returns a plain tuple."""
+        return Factor(self.argument, taps, self.spacing, self.algorithm)
 
 
 class Margins(NamedTuple):
@@ -65,28 +63,28 @@ class Margins(NamedTuple):
         return extend(image, self.border, self.value, self.before, self.after)
 
 
-def filter_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+def filter_gradients(axes: int, given: Arguments, output: Tensor, grad: Tensor, wanted: set[str]) -> Arguments:
     """The gradients of filter2d, filter3d."""
     stride, dilation = per_axis(given["stride"], axes), per_axis(given["dilation"], axes)
-    algorithm = "direct" if given["algorithm"] == "direct" else "auto"  # the caller wants the bits of 'direct'
-    window = Window("kernel", given["kernel"], Steps(stride, dilation), algorithm)
-    return _gradients(axes, given, [window], grad, wanted)
+    algorithm = "direct" if given["algorithm"] == "direct" else "auto"  # keeps the bits of 'direct'
+    factor = Factor("kernel", given["kernel"], Spacing(stride, dilation), algorithm)
+    return _gradients(axes, given, [factor], grad, wanted)
 
 
-def separable_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+def separable_gradients(axes: int, given: Arguments, output: Tensor, grad: Tensor, wanted: set[str]) -> Arguments:
     """The gradients of filter2d_separable, filter3d_separable."""
     stride, dilation = per_axis(given["stride"], axes), per_axis(given["dilation"], axes)
-    windows = []
+    factors = []
     for name, axis in zip(("kernel_x", "kernel_y", "kernel_z"), reversed(range(axes)), strict=False):
-        steps = Steps([stride[a] if a == axis else 1 for a in range(axes)], dilation)
-        windows.append(Window(name, _along(given[name], axis, axes), steps))
-    gradients = _gradients(axes, given, windows, grad, wanted)
+        spacing = Spacing([stride[a] if a == axis else 1 for a in range(axes)], dilation)
+        factors.append(Factor(name, _along(given[name], axis, axes), spacing))
+    gradients = _gradients(axes, given, factors, grad, wanted)
     return {name: value if name == "input" else value.reshape(given[name].shape) for name, value in gradients.items()}
 
 
-def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+def box_gradients(axes: int, given: Arguments, output: Tensor, grad: Tensor, wanted: set[str]) -> Arguments:
     """The gradients of box2d, box3d. The adjoint of a box is a box."""
-    image, unit = given["input"], Steps([1] * axes, [1] * axes)
+    image, unit = given["input"], Spacing([1] * axes, [1] * axes)
     if surely(grad.numel() == 0):
         return {"input": torch.zeros_like(tensor_of(image))}
     size = per_axis(given["kernel_size"], axes)
@@ -97,7 +95,7 @@ def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted:
     operator = torch.ops.torch_conv.box2d if axes == 2 else torch.ops.torch_conv.box3d
     if border == "zero_output":
         grad = grad * _fits(axes, size, unit, margins, image.device)
-    if border == "skip" and normalized:  # divided by the number of taps inside, the same for every plane
+    if border == "skip" and normalized:  # each sum is divided by its number of taps inside the image
         ones = torch.ones(tuple(margins.sizes), dtype=grad.dtype, device=image.device)
         inside = operator(margins.extended(ones), size, "constant", False, padding="valid")
         grad, normalized = grad / inside, False
@@ -105,17 +103,17 @@ def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted:
     return {"input": fold(total, margins.border, margins.sizes, margins.before)}
 
 
-def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wanted: set[str]) -> Given:
+def _gradients(axes: int, given: Arguments, factors: list[Factor], grad: Tensor, wanted: set[str]) -> Arguments:
     image = given["input"]
     if surely(grad.numel() == 0):
-        tensors = {"input": image} | {w.argument: w.taps for w in windows}
+        tensors = {"input": image} | {f.argument: f.taps for f in factors}
         return {name: torch.zeros_like(tensor_of(tensors[name])) for name in wanted}
     border = border_name(given["border_type"])
     flip = given.get("behaviour") == "conv"
     dtype = sum_dtype(image)
     grad = grad.to(dtype)
-    # A CUDA graph needs windows on the host to stay there. Wanted ones move: the device adds up their gradients.
-    taps = [w.taps.to(image.device if w.argument in wanted else w.taps.device, dtype) for w in windows]
+    # Kernels on the host stay there for CUDA graphs, unless their gradients are wanted, which the device computes.
+    taps = [f.taps.to(image.device if f.argument in wanted else f.taps.device, dtype) for f in factors]
     if flip:
         taps = [flipped(t, axes) for t in taps]
     inside = given["normalized"] and border == "skip"
@@ -123,81 +121,81 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
     sums = [t.abs().sum(list(range(-axes, 0)), keepdim=True) for t in taps] if divided_taps else taps
     used = [t / s for t, s in zip(taps, sums, strict=True)] if divided_taps else taps
     k = [max(t.shape[a - axes] for t in used) for a in range(axes)]
-    steps = Steps(
-        *([max(p) for p in zip(*(getattr(w.steps, name) for w in windows), strict=True)] for name in Steps._fields)
+    spacing = Spacing(
+        *([max(p) for p in zip(*(getattr(f.spacing, name) for f in factors), strict=True)] for name in Spacing._fields)
     )
-    margins = _margins_of(axes, given, k, steps, grad)
-    product = [w.with_taps(t) for w, t in zip(windows, used, strict=True)]
-    own: Given = {}
+    margins = _margins_of(axes, given, k, spacing, grad)
+    product = [f.with_taps(t) for f, t in zip(factors, used, strict=True)]
+    own: Arguments = {}
     if border == "zero_output":
-        grad = grad * _fits(axes, k, steps, margins, image.device)
-    if inside:  # divided by the sum of |taps| inside, which a correlation of ones with |taps| gives
-        magnitudes = [w.with_taps(w.taps.abs()) for w in product]
+        grad = grad * _fits(axes, k, spacing, margins, image.device)
+    if inside:  # each sum is divided by its sum of |taps| inside, a correlation of ones with |taps|
+        magnitudes = [f.with_taps(f.taps.abs()) for f in product]
         ones = torch.ones_like(tensor_of(image), dtype=dtype)
         divisor = _chain(margins.extended(ones), magnitudes)[-1]
         divided = grad / divisor
         if wanted - {"input"}:
             total = _chain(margins.extended(image.to(dtype)), product)[-1]
             of_sizes = _adjoint(ones, magnitudes, margins, -divided * total / divisor, wanted - {"input"})
-            own = {w.argument: of_sizes[w.argument] * w.taps.sign() for w in product if w.argument in wanted}
+            own = {f.argument: of_sizes[f.argument] * f.taps.sign() for f in product if f.argument in wanted}
         grad = divided
     gradients = _adjoint(image, product, margins, grad, wanted)
     for name, more in own.items():
         gradients[name] = gradients[name] + more
-    for window, t, s in zip(windows, taps, sums, strict=True):
-        of_window = gradients.get(window.argument)
-        if of_window is None:
+    for factor, t, s in zip(factors, taps, sums, strict=True):
+        of_factor = gradients.get(factor.argument)
+        if of_factor is None:
             continue
-        if divided_taps:  # of t / s
-            lost = (of_window * t).sum(list(range(-axes, 0)), keepdim=True) / (s * s)
-            of_window = of_window / s - lost * t.sign()
+        if divided_taps:  # the derivative of t / s
+            lost = (of_factor * t).sum(list(range(-axes, 0)), keepdim=True) / (s * s)
+            of_factor = of_factor / s - lost * t.sign()
         if flip:
-            of_window = flipped(of_window, axes)
-        gradients[window.argument] = of_window.to(window.taps.device, window.taps.dtype)
+            of_factor = flipped(of_factor, axes)
+        gradients[factor.argument] = of_factor.to(factor.taps.device, factor.taps.dtype)
     return gradients
 
 
-def _adjoint(image: Tensor, product: list[Window], margins: Margins, grad: Tensor, wanted: set[str]) -> Given:
-    """The `wanted` gradients of a chain of correlations, in image and windows."""
-    gradients: Given = {}
+def _adjoint(image: Tensor, product: list[Factor], margins: Margins, grad: Tensor, wanted: set[str]) -> Arguments:
+    """The `wanted` gradients of a chain of correlations."""
+    gradients: Arguments = {}
     axes = len(margins.sizes)
-    dense = all(max(window.steps.stride) == 1 for window in product)
+    dense = all(max(factor.spacing.stride) == 1 for factor in product)
     alike = margins.border == "constant" and dense and list(grad.shape[-axes:]) == margins.sizes
-    if alike and "input" in wanted and (len(product) == 1 or len(wanted) == 1):  # needs no extended image
+    if alike and "input" in wanted and (len(product) == 1 or len(wanted) == 1):  # without an extended image
         of_image = grad
-        for window in reversed(product):
-            of_image = same_adjoint(of_image, window.taps, margins.before, window.steps.dilation, window.algorithm)
+        for factor in reversed(product):
+            of_image = same_adjoint(of_image, factor.taps, margins.before, factor.spacing.dilation, factor.algorithm)
         gradients["input"] = of_image.to(image.dtype)
         wanted = wanted - {"input"}
         if not wanted:
             return gradients
     sizes = [margins.footprint]
-    for window in product:
-        k = window.taps.shape[-len(margins.sizes) :]
-        sizes.append([(n - (m - 1) * d - 1) // s + 1 for n, m, s, d in zip(sizes[-1], k, *window.steps, strict=True)])
+    for factor in product:
+        k = factor.taps.shape[-len(margins.sizes) :]
+        sizes.append([(n - (m - 1) * d - 1) // s + 1 for n, m, s, d in zip(sizes[-1], k, *factor.spacing, strict=True)])
     read: list[Tensor] = []
-    if any(window.argument in wanted for window in product):
+    if any(factor.argument in wanted for factor in product):
         read = _chain(margins.extended(image.to(grad.dtype)), product[:-1])
     for i in reversed(range(len(product))):
-        window = product[i]
-        if window.argument in wanted:
-            gradients[window.argument] = window_adjoint(grad, read[i], window.taps.shape, window.steps)
+        factor = product[i]
+        if factor.argument in wanted:
+            gradients[factor.argument] = kernel_adjoint(grad, read[i], factor.taps.shape, factor.spacing)
         if i > 0 or "input" in wanted:
-            grad = image_adjoint(grad, window.taps, sizes[i], window.steps, window.algorithm)
+            grad = image_adjoint(grad, factor.taps, sizes[i], factor.spacing, factor.algorithm)
     if "input" in wanted:
         gradients["input"] = fold(grad, margins.border, margins.sizes, margins.before).to(image.dtype)
     return gradients
 
 
-def _chain(image: Tensor, product: list[Window]) -> list[Tensor]:
+def _chain(image: Tensor, product: list[Factor]) -> list[Tensor]:
     """The image, then the result of each correlation."""
     images = [image]
-    for window in product:
-        images.append(correlate(images[-1], window.taps, window.steps, window.algorithm))
+    for factor in product:
+        images.append(correlate(images[-1], factor.taps, factor.spacing, factor.algorithm))
     return images
 
 
-def _margins_of(axes: int, given: Given, k: Sequence[int], steps: Steps, grad: Tensor) -> Margins:
+def _margins_of(axes: int, given: Arguments, k: Sequence[int], spacing: Spacing, grad: Tensor) -> Margins:
     image, border = given["input"], border_name(given["border_type"])
     outside = "constant" if border in ("skip", "zero_output") else border
     value = given["value"] if border == "constant" else 0.0
@@ -207,22 +205,22 @@ def _margins_of(axes: int, given: Given, k: Sequence[int], steps: Steps, grad: T
     if given["padding"] != "valid":
         for axis in range(axes):
             tap = (k[axis] - 1) // 2 if anchor is None else per_axis(anchor, axes)[axis]
-            before[axis] = (k[axis] // 2 if tap == -1 else tap) * steps.dilation[axis]
+            before[axis] = (k[axis] // 2 if tap == -1 else tap) * spacing.dilation[axis]
     after = []
     for axis in range(axes):
         outputs = grad.shape[axis - axes]
-        footprint = (outputs - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
+        footprint = (outputs - 1) * spacing.stride[axis] + (k[axis] - 1) * spacing.dilation[axis] + 1
         after.append(footprint - before[axis] - sizes[axis])
     return Margins(outside, value, sizes, before, after)
 
 
-def _fits(axes: int, k: Sequence[int], steps: Steps, margins: Margins, device: torch.device) -> Tensor:
-    """A mask of the outputs with their whole window inside the image."""
+def _fits(axes: int, k: Sequence[int], spacing: Spacing, margins: Margins, device: torch.device) -> Tensor:
+    """A mask of the outputs whose footprints lie inside the image."""
     fits = torch.ones((), dtype=torch.bool, device=device)
     for axis in range(axes):
-        n, footprint = margins.sizes[axis], (k[axis] - 1) * steps.dilation[axis]
+        n, footprint = margins.sizes[axis], (k[axis] - 1) * spacing.dilation[axis]
         first = (
-            torch.arange(0, margins.footprint[axis] - footprint, steps.stride[axis], device=device)
+            torch.arange(0, margins.footprint[axis] - footprint, spacing.stride[axis], device=device)
             - margins.before[axis]
         )
         fits = fits[..., None] & (first >= 0) & (first + footprint < n)
@@ -230,6 +228,6 @@ def _fits(axes: int, k: Sequence[int], steps: Steps, margins: Margins, device: t
 
 
 def _along(taps: Tensor, axis: int, axes: int) -> Tensor:
-    """Reshapes taps (..., k) to a window of all axes with k taps along `axis`."""
+    """Reshapes taps (..., k) to k taps along `axis` and one along each other axis."""
     shape = [*taps.shape[:-1], *(taps.shape[-1] if a == axis else 1 for a in range(axes))]
     return taps.reshape(shape)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from torch_conv._timing import Call, interleaved, median, time_call
+from torch_conv._timing import Function, interleaved, median, time_call
 from torch_conv.cli.ladder_columns import Column
 
 Row = dict[str, Any]
@@ -75,7 +75,7 @@ class Bench:
         self.wrong += [f"{what}: {name} is off by {e:.3g}" for name, e in errors.items() if not e <= tolerance]
         return max(errors.values())
 
-    def time(self, calls: Mapping[str, Call | Sequence[Call]]) -> Row:
+    def time(self, calls: Mapping[str, Function | Sequence[Function]]) -> Row:
         row: Row = {"iqr_ms": {}}
         for name, seconds in interleaved(calls, self.device, rounds=self.rounds).items():
             low, middle, high = quantiles(seconds, n=4)
@@ -108,7 +108,7 @@ def error(result: Tensor, gold: Tensor) -> float:
     return (result.cpu().double() - gold.double()).abs().max().item()
 
 
-def copies(image: Tensor) -> dict[str, Call]:
+def copies(image: Tensor) -> dict[str, Function]:
     """The yardstick: the faster of two ways to read an image once and write it once."""
     target = torch.empty_like(image)
     return {"copy": partial(target.copy_, image), "add": partial(torch.add, image, 1, out=target)}

@@ -1,7 +1,6 @@
-"""torch.autocast of the convolutions' operators: direct calls and scripts take its dtype too, as F.convNd does.
+"""torch.autocast for direct calls and scripts of the convolutions' operators, as for F.convNd.
 
-The functions cast what they are given before they choose who serves a call (functional/_convolve.py); here nothing is
-left to cast then.
+The functions cast their arguments before they call an operator (functional/_convolve.py).
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ def register() -> None:
 
 
 def autocast_dtype(image: Tensor) -> torch.dtype | None:
-    """What F.convNd would compute in, where autocast is on for the image's device and takes its dtype."""
+    """The dtype of F.convNd if autocast is enabled for the image's device and casts its dtype, else None."""
     device = image.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) and _castable(image, device) else None
 
 
 def cast_all(device: str, input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """What a convolution is given, as F.convNd takes it where autocast is on for `device`."""
+    """Casts a convolution's tensors as F.convNd does if autocast is enabled for `device`."""
     return _cast(input, device), _cast(weight, device), None if bias is None else _cast(bias, device)
 
 

@@ -1,8 +1,8 @@
-"""torch.vmap of the operators: one call for all examples, where torch would make one for each and warn of it.
+"""torch.vmap rules of the operators, which make one call for all examples. Torch's default makes one for each.
 
-What `torch.vmap` maps over becomes samples of a batch. Windows that are mapped too become a window per sample of a
-filter, and groups of a convolution. What has no such form (the weights of a sequence, and what the operator refuses) is
-called for each example, so a refusal names the numbers of one. Channels that lie innermost in an example stay there.
+Mapped images become samples of a batch. Mapped kernels become a kernel per sample of a filter, or groups of a
+convolution. Mapped weights of a sequence, and calls that the operator refuses, are called for each example. A refusal
+then names the sizes of one example. Channels that are innermost in an example stay innermost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch_conv._failures import is_machine_failure
 from torch_conv.dispatch.operators import OPERATORS, Operator, Signature, overload_of, split_name
 from torch_conv.fakes.shapes import channels_inner
 
-# at_once(n, in_dims, *args, **options): the result of n examples and where it is mapped, or None for each by itself.
+# at_once(n, in_dims, *args, **options): the result of n examples and its mapped dimension, or None for separate calls.
 _AtOnce = Callable[..., tuple[Any, Any] | None]
 
 UNSUPPORTED = "does not support torch.vmap"
@@ -38,7 +38,7 @@ def register() -> None:
 
 
 def refusals() -> dict[str, str]:
-    """The operators that are not mapped, because they write into an argument or take shards."""
+    """The refusals of operators that write into an argument or take shards."""
     found = {}
     for name, operator in OPERATORS.items():
         if operator.has_out:
@@ -61,7 +61,7 @@ def _register(name: str, at_once: _AtOnce) -> None:
         except RuntimeError as error:
             if is_machine_failure(error):
                 raise
-            found = None  # the sizes are those of all examples: each example is then refused, or served, for its own
+            found = None  # the refusal may be about the batch of all examples, so each example is called separately
         return _each(operator, n, in_dims, args, options) if found is None else found
 
     torch.library.register_vmap(f"torch_conv::{name}", rule, lib=_LIBRARY)
@@ -72,13 +72,13 @@ def _refuse(sentence: str, *_: Any, **__: Any) -> NoReturn:
 
 
 def _first(t: Tensor, dim: int | None, n: int) -> Tensor:
-    """`t` with the mapped dimension before all others, n of it; what is not mapped is repeated."""
+    """`t` with the mapped dimension first, or expanded n times."""
     return t.expand(n, *t.shape) if dim is None else t.movedim(dim, 0)
 
 
 def _each(operator: Callable[..., Any], n: int, in_dims: Any, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
     """A call for each example."""
-    if n == 0:  # an example of zeros is refused as any other, and has the result's shape
+    if n == 0:  # an example of zeros gives refusals and the result's shape
 
         def with_zeros(t: Any, dim: int | None) -> Any:
             return t if dim is None else F.pad(t.movedim(dim, -1), (0, 1)).movedim(-1, dim)
@@ -95,21 +95,21 @@ def _each(operator: Callable[..., Any], n: int, in_dims: Any, args: Any, options
 
 
 def _stacked(*results: Tensor) -> Tensor:
-    """torch.stack, which would make each of them contiguous."""
+    """torch.stack that keeps the memory format."""
     order = sorted(range(results[0].dim()), key=results[0].stride, reverse=True)
     stacked = torch.stack([result.permute(order) for result in results])
     return stacked.permute(0, *(order.index(dim) + 1 for dim in range(len(order))))
 
 
 def _samples(images: Tensor, axes: int, inner: bool) -> Tensor:
-    """(n, b, c, ...) as (n * b, c, ...), with the channels innermost if they are."""
+    """(n, b, c, ...) as (n * b, c, ...), with the channels innermost if `inner`."""
     if not inner:
         return images.flatten(0, 1)
     return images.movedim(-axes - 1, -1).flatten(0, 1).movedim(-1, 1)
 
 
 def _filter(row: Operator) -> _AtOnce:
-    operator, axes, window_axes = overload_of(row.name), row.axes, max(row.kernels.values(), default=0)
+    operator, axes, kernel_axes = overload_of(row.name), row.axes, max(row.kernels.values(), default=0)
 
     def at_once(n: int, in_dims: Any, input: Tensor, *args: Any, **options: Any) -> tuple[Any, Any] | None:
         images = _first(input, in_dims[0], n)
@@ -119,11 +119,11 @@ def _filter(row: Operator) -> _AtOnce:
         b, c = lead if len(lead) == 2 else (1, *lead, 1)[:2]
         given, spec = tree_flatten(args)
         dims = tree_leaves(in_dims[1:])
-        windows = [(value, dim) for value, dim in zip(given, dims, strict=True) if isinstance(value, Tensor)]
-        if all(dim is None and window.dim() == window_axes for window, dim in windows):
+        kernels = [(value, dim) for value, dim in zip(given, dims, strict=True) if isinstance(value, Tensor)]
+        if all(dim is None and kernel.dim() == kernel_axes for kernel, dim in kernels):
             return operator(images, *args, **options), 0
-        samples = [_of_samples(window, dim, window_axes, n, b) for window, dim in windows]
-        if len(lead) > 2 or any(window is None for window in samples):
+        samples = [_of_samples(kernel, dim, kernel_axes, n, b) for kernel, dim in kernels]
+        if len(lead) > 2 or any(kernel is None for kernel in samples):
             return None
         rows = iter(samples)
         given = [next(rows) if isinstance(value, Tensor) else value for value in given]
@@ -135,12 +135,12 @@ def _filter(row: Operator) -> _AtOnce:
     return at_once
 
 
-def _of_samples(window: Tensor, dim: int | None, axes: int, n: int, b: int) -> Tensor | None:
-    """A filter's window for the n * b samples of all examples; None if it is no window of one with b samples."""
-    leading = window.dim() - axes - (dim is not None)  # of one example's: none, (1|b), or (1|b, channels)
-    if dim is None and (leading == 0 or window.size(0) == 1):
-        return window
-    rows = _first(window, dim, n)
+def _of_samples(kernel: Tensor, dim: int | None, axes: int, n: int, b: int) -> Tensor | None:
+    """A filter's kernel for the n * b samples of all examples; None if its shape does not fit b samples."""
+    leading = kernel.dim() - axes - (dim is not None)  # of one example: none, (1|b), or (1|b, channels)
+    if dim is None and (leading == 0 or kernel.size(0) == 1):
+        return kernel
+    rows = _first(kernel, dim, n)
     if leading == 0:
         rows = rows.unsqueeze(1)
     if leading not in (0, 1, 2) or rows.size(1) not in (1, b):
@@ -174,11 +174,11 @@ def _convolution(row: Operator) -> _AtOnce:
             options["groups"] = n
         c = -axes - 1
         if inner:
-            side_by_side = images.movedim((0, c), (-2, -1)).flatten(-2).movedim(-1, c)
+            merged = images.movedim((0, c), (-2, -1)).flatten(-2).movedim(-1, c)
         else:
-            side_by_side = images.movedim(0, c - 1).flatten(c - 1, c)
+            merged = images.movedim(0, c - 1).flatten(c - 1, c)
         biases = None if bias is None else _first(bias, of_bias, n).flatten()
-        result = operator(side_by_side, weights.flatten(0, 1), biases, *given, **options)
+        result = operator(merged, weights.flatten(0, 1), biases, *given, **options)
         parts = result.unflatten(c, (n, weights.size(1)))
         if not channels_inner(result, axes):
             return parts, int(batched)

@@ -1,7 +1,7 @@
-"""What torch.utils.flop_counter counts of the operators: two operations for every tap of every output.
+"""Flop formulas for torch.utils.flop_counter: two operations for each tap of each output.
 
-Convolutions count as F.convNd does. A separable window has the taps of its one-dimensional windows, and a box those of
-one; a derivative has those of its window. Steps without a window count nothing, as in torch.
+Convolutions count as F.convNd does. A separable kernel has the taps of its one-dimensional kernels. A box counts as a
+separable kernel, and a derivative as its stencil. Pointwise operations count nothing, as in torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from torch_conv.dispatch.operators import OPERATORS, Given, Operator, Signature, split_name
+from torch_conv.dispatch.operators import OPERATORS, Arguments, Operator, Signature, split_name
 
 Shape = Sequence[int]
 Formula = Callable[..., int]
@@ -27,7 +27,7 @@ class _Registration:
     """Registers the formulas once torch's counter is imported, which takes 0.2 s where triton is installed."""
 
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Part of `sys.meta_path`: torch's own module, and then the formulas."""
+        """Finds torch's module for `sys.meta_path`, and registers the formulas after its import."""
         if name != _COUNTER:
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -60,20 +60,20 @@ def _add(counter: ModuleType) -> None:
 
 
 def formulas() -> dict[str, Formula]:
-    """A formula for each operator that computes, by its name. It takes shapes where the operator takes tensors."""
+    """A formula for each operator that computes. It takes shapes in place of tensors."""
     found = {}
     for name, operator in OPERATORS.items():
         if operator.kind == "gradient" or "." in name:  # one formula serves all overloads
             continue
-        found[name] = _whole(operator)
+        found[name] = _formula(operator, name, lambda _, shape: [shape])
         if operator.has_out:
-            found[f"{name}_out"] = _into_out(operator)
+            found[f"{name}_out"] = _formula(operator, f"{name}_out", lambda given, _: [given["out"]])
         if operator.has_split:
-            found[split_name(name)] = _on_shards(operator)
+            found[split_name(name)] = _formula(operator, split_name(name), lambda _, shapes: shapes)
     return found
 
 
-def _count(operator: Operator, given: Given, results: Shape) -> int:
+def _count(operator: Operator, given: Arguments, results: Shape) -> int:
     if operator.kind == "sequence":
         return 2 * prod(given["x"]) * given["weight"][-1]
     if operator.kind == "convolution":
@@ -85,37 +85,19 @@ def _count(operator: Operator, given: Given, results: Shape) -> int:
     return 2 * prod(results) * taps
 
 
-def _whole(operator: Operator) -> Formula:
-    signature = Signature(operator.name)
+def _formula(operator: Operator, name: str, results_of: Callable[[Arguments, Any], Sequence[Shape]]) -> Formula:
+    """The formula of an operator's form of this name; `results_of(arguments, out_shape)` are its results' shapes."""
+    signature = Signature(name)
 
     def count(*args: Any, out_shape: Any, out_val: Any = None, **options: Any) -> int:
-        return _count(operator, signature.given(args, options), out_shape)
-
-    return count
-
-
-def _into_out(operator: Operator) -> Formula:
-    signature = Signature(f"{operator.name}_out")
-
-    def count(*args: Any, out_shape: None, out_val: Any = None, **options: Any) -> int:
-        given = signature.given(args, options)
-        return _count(operator, given, given["out"])
-
-    return count
-
-
-def _on_shards(operator: Operator) -> Formula:
-    signature = Signature(split_name(operator.name))
-
-    def count(*args: Any, out_shape: Sequence[Shape], out_val: Any = None, **options: Any) -> int:
-        given = signature.given(args, options)
-        return sum(_count(operator, given, results) for results in out_shape)
+        given = signature.bind(args, options)
+        return sum(_count(operator, given, results) for results in results_of(given, out_shape))
 
     return count
 
 
 def _weights_like(counter: ModuleType) -> Formula:
-    """torch's count of the same gradient, which leaves groups out: a model counts the same before and after."""
+    """Torch's count of the same gradient, which ignores groups, so that models keep their counts."""
 
     def weights(input: Shape, grad: Shape, kernel_size: Shape, *_: Any, **__: Any) -> int:
         weight, none = [grad[1], 1, *kernel_size], None

@@ -1,7 +1,7 @@
 """The table of the library's operators.
 
-Fakes, gradients, vmap, autocast, flop counts and DTensors read it. A new operator is a new row; its kernels stand in
-csrc/, the formula of its gradient in torch_conv/autograd/.
+Fakes, gradients, vmap, autocast, flop counts and DTensors read it. A new operator is a new row, with kernels in csrc/
+and a formula of its gradient in torch_conv/autograd/.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch._ops import OpOverload
 
 # The arguments of a call by name.
-Given = Mapping[str, Any]
+Arguments = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,23 @@ class Operator:
         convolution   as F.convNd
         sequence      causal convolutions of (B, D, L)
         ladder        textbook kernels
-        gradient      what backward calls
+        gradient      operators that backward calls
     """
 
     name: str  # in torch.ops.torch_conv; "conv2d.padding" names an overload
     kind: str
     axes: int  # the operator works along this many last dimensions
-    kernels: Mapping[str, int] = field(default_factory=dict)  # tensors of taps: their dimensions along the axes
-    # The footprint has, per axis, `widening` more pixels than the kernel, or the sizes that this function returns.
+    kernels: Mapping[str, int] = field(default_factory=dict)  # arguments with taps: their dimensions along the axes
+    # Per axis, the footprint has `widening` more pixels than the kernel, or the sizes that `footprint` returns.
     widening: int = 0
-    footprint: Callable[[Given], Sequence[int]] | None = None
-    planes: Callable[[Given], int] | None = None  # the size of a dimension that the result has before its axes
-    words: Mapping[str, Sequence[str]] = field(default_factory=dict)  # arguments that are words: the allowed ones
-    check: Callable[[Given], None] | None = None  # what else the fake refuses
-    taps: Callable[[Given], int] = lambda given: 0  # multiplications per result, besides those of the kernels
-    gradient: str = ""  # "module.function" of torch_conv/autograd; without one, backward raises
-    linear: bool = True  # in the image: backward needs the image's values for other gradients only
-    keeps_output: bool = False  # backward needs the result's values
+    footprint: Callable[[Arguments], Sequence[int]] | None = None
+    planes: Callable[[Arguments], int] | None = None  # the size of a dimension that the result adds before its axes
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)  # string arguments: their allowed values
+    check: Callable[[Arguments], None] | None = None  # further checks of the fake
+    taps: Callable[[Arguments], int] = lambda given: 0  # multiplications per result without those of the kernels
+    gradient: str = ""  # "module.function" of torch_conv/autograd; if empty, backward raises
+    linear: bool = True  # in the image: only other gradients need the image's values
+    keeps_output: bool = False  # whether backward needs the result's values
     writes: str = ""  # the argument that the operator writes into
 
     @property
@@ -102,19 +102,16 @@ class Signature:
         self.names = [argument.name for argument in self.arguments]
         self._defaults = {a.name: a.default_value for a in self.arguments if a.has_default_value()}
 
-    def given(self, args: Sequence[Any], options: Given) -> dict[str, Any]:
+    def bind(self, args: Sequence[Any], options: Arguments) -> dict[str, Any]:
         """All arguments of a call by name."""
-        given = self._defaults.copy()
-        given.update(zip(self.names, args, strict=False))
-        given.update(options)
-        return given
+        return {**self._defaults, **dict(zip(self.names, args, strict=False)), **options}
 
 
-def _mode(given: Given) -> str:
+def _mode(given: Arguments) -> str:
     return given["derivative" if "derivative" in given else "mode"]  # X_out calls the mode a derivative
 
 
-def _check_order(given: Given) -> None:
+def _check_order(given: Arguments) -> None:
     mode, order = given["mode"], given["order"]
     both = mode in ("sobel", "diff")
     torch._check(
@@ -123,7 +120,7 @@ def _check_order(given: Given) -> None:
     )
 
 
-def _check_terms(given: Given) -> None:
+def _check_terms(given: Arguments) -> None:
     a, b = len(given["kernels_x"]), len(given["kernels_y"])
     torch._check(
         a == b and 1 <= a <= 3,
@@ -131,11 +128,11 @@ def _check_terms(given: Given) -> None:
     )
 
 
-def _derivative_size(given: Given) -> int:
+def _derivative_size(given: Arguments) -> int:
     return 5 if given["order"] == 2 and _mode(given) == "sobel" else 3
 
 
-def _derivative_taps(given: Given) -> int:
+def _derivative_taps(given: Arguments) -> int:
     return 3 if _mode(given) == "diff" else _derivative_size(given) ** 2
 
 
@@ -149,16 +146,16 @@ def _filter(name: str, axes: int, kernels: Mapping[str, int], gradient: str, **f
 
 
 def _box(name: str, axes: int) -> Operator:
-    def size(given: Given) -> Sequence[int]:
+    def size(given: Arguments) -> Sequence[int]:
         return given["kernel_size"]
 
     return _filter(name, axes, {}, "box", footprint=size, taps=lambda given: sum(size(given)))
 
 
 def _chain(
-    name: str, axes: int, kernels: Mapping[str, int], taps: int | Callable[[Given], int] = 0, **facts: Any
+    name: str, axes: int, kernels: Mapping[str, int], taps: int | Callable[[Arguments], int] = 0, **facts: Any
 ) -> Operator:
-    """`taps`: of all derivatives together, for every result."""
+    """`taps` counts those of all derivatives together, for each result."""
     count = taps if callable(taps) else lambda _: taps
     return Operator(name, "chain", axes, kernels, taps=count, gradient=f"_pipelines.{name}", **facts)
 
@@ -185,19 +182,19 @@ _ROWS = (
         _derivative_taps,
         footprint=lambda given: [_derivative_size(given)] * 2,
         planes=lambda given: given["order"] + 1,
-        words={"mode": _MODES},
+        choices={"mode": _MODES},
         check=_check_order,
     ),
     _chain("sobel2d", 2, {}, 2 * 9, widening=2, linear=False),
-    _chain("gaussian_sobel2d", 2, _ROWS2, 2 * 9, widening=2, words={"magnitude": ("l1", "l2")}, linear=False),
+    _chain("gaussian_sobel2d", 2, _ROWS2, 2 * 9, widening=2, choices={"magnitude": ("l1", "l2")}, linear=False),
     _chain("separable_sum2d", 2, {"kernels_x": 1, "kernels_y": 1}, check=_check_terms),
     _chain("unsharp_mask2d", 2, _ROWS2),
-    # Both derivatives, for every three results.
+    # Two derivatives for each three results
     _chain(
-        "structure_tensor2d", 2, _ROWS2, 2 * 3, widening=2, planes=lambda _: 3, words={"mode": _MODES}, linear=False
+        "structure_tensor2d", 2, _ROWS2, 2 * 3, widening=2, planes=lambda _: 3, choices={"mode": _MODES}, linear=False
     ),
     _chain("thin_edges2d", 2, _ROWS2, 2 * 9, widening=4, linear=False, keeps_output=True),
-    _chain("gaussian_gradient3d", 3, _ROWS3, 3 * 3, widening=2, words={"mode": ("diff", "sobel")}, linear=False),
+    _chain("gaussian_gradient3d", 3, _ROWS3, 3 * 3, widening=2, choices={"mode": ("diff", "sobel")}, linear=False),
     _convolution("conv1d", 1),
     _convolution("conv2d", 2),
     _convolution("conv3d", 3),
@@ -217,7 +214,7 @@ _ROWS = (
 )
 OPERATORS = {operator.name: operator for operator in _ROWS}
 _WITHOUT_QUERY = ("_conv_ours", "causal_conv1d_states_out", "_weight_gradient_or_torch")
-# Schemas without a row: no tensor of theirs comes from users, or what calls them has looked after all of the above.
+# Schemas without a row: they take no tensors of users, or their callers handle all of the above.
 UTILITIES = (
     "_conv",
     *("_stepwise_passes", "_stepwise_means", "_stepwise_window"),

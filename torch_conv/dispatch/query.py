@@ -1,4 +1,4 @@
-"""Calls that do not run: instead of an operator X its form _X_query answers a question (csrc/api/query.h)."""
+"""Questions about calls that do not run, answered by _X_query in place of an operator X (csrc/api/query.h)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-class Asking(TorchDispatchMode):
-    """While it is entered, `receive` gets the answer of every called operator of torch_conv to the question.
+class QueryMode(TorchDispatchMode):
+    """A dispatch mode that passes to `receive` the answer of each called operator of torch_conv.
 
-    An answer is a list of numbers; `text_of` makes a text of it. The call itself returns an uninitialised result, where
-    results are looked at. Other operators of torch run.
+    An answer is a list of numbers, which `answer_text` decodes. The calls return uninitialised results. Other operators
+    of torch run.
     """
 
     def __init__(self, question: str, receive: Callable[[list[int]], None]) -> None:
@@ -26,7 +26,7 @@ class Asking(TorchDispatchMode):
         self, func: OpOverload, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is torch.ops.torch_conv._conv_ours.default:
-            axes, args, kwargs = with_lists(*args, **(kwargs or {}))
+            axes, args, kwargs = conv_arguments(*args, **(kwargs or {}))
             func = getattr(torch.ops.torch_conv, f"conv{axes}d").default
         library, name = func._schema.name.split("::")
         asked = getattr(torch.ops.torch_conv, f"_{name.removesuffix('_out')}_query", None)
@@ -38,19 +38,19 @@ class Asking(TorchDispatchMode):
         if "out" in given:
             return None
         if self._question == "footprint":
-            return given["input"]  # nobody looks at it
-        from torch_conv.fakes.registration import result_of  # it needs the functions, and they need this file
+            return given["input"]  # the caller ignores it
+        from torch_conv.fakes.registration import result_of  # it imports this file
 
         overload = "" if func._overloadname == "default" else f".{func._overloadname}"
         return result_of(name + overload, args, kwargs or {})
 
 
-def text_of(answer: list[int]) -> str:
-    """The text that an answer holds byte by byte."""
+def answer_text(answer: list[int]) -> str:
+    """Decodes a text, whose bytes are the numbers of the answer."""
     return bytes(answer).decode()
 
 
-def with_lists(
+def conv_arguments(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -61,7 +61,7 @@ def with_lists(
     groups: int,
     activation: str | None = None,
 ) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
-    """The axes, and what conv1d, conv2d or conv3d is given where `_conv_ours` is given numbers."""
+    """The axes, and the arguments of conv1d, conv2d or conv3d for a call of `_conv_ours`."""
     torch._check(1 <= axes <= 3, lambda: f"_conv: axes must be 1, 2 or 3, got {axes}")
     args = (input, weight, bias, [stride] * axes, [padding] * axes, [dilation] * axes, groups)
     return axes, args, {"algorithm": "ours", "activation": activation}

@@ -1,4 +1,4 @@
-"""The functions of torch_conv on images that are spread over processes: a DTensor goes in, a DTensor comes out.
+"""The functions of torch_conv on images that are sharded over processes: they take and return DTensors.
 
     # torchrun --nproc-per-node=2 blur.py
     import torch
@@ -16,19 +16,19 @@
     whole = smooth.full_tensor()  # on every rank, with the bits of torch_conv.gaussian_blur3d
     dist.destroy_process_group()
 
-A DTensor may be cut along batch, channels or any spatial dimension, over a mesh of any number of dimensions
-([Shard(2), Shard(3)] are rows and columns), and replicated over others. Every rank receives the rows that its outputs
-need beyond its own, also from ranks that are not beside it, and computes its part of the result, which torch.chunk of
-the whole result would give it. Borders, windows, strides and dtypes are all those of the functions. The results' bits
-are one device's, but for `box_blur` and `box_blur3d` of floats.
+A DTensor may be cut along batch, channels and spatial dimensions, over a mesh of any number of dimensions. [Shard(2),
+Shard(3)] cuts rows and columns. It may be replicated over other mesh dimensions. Each rank receives the rows that its
+outputs read, also from distant ranks, and computes its part of the result. The parts are those of torch.chunk. All
+borders, kernels, strides and dtypes are supported. The results have the bits of one device, except `box_blur` and
+`box_blur3d` of floats.
 
-`out` is not taken, and a convolution cut along channels must keep its groups together. Windows are plain tensors, equal
-on all ranks. GPUs of one host write to each other's memory; else torch.distributed is the transport: gloo
-for CPU tensors, NCCL for CUDA ones.
+`out` is not supported, and a convolution that is cut along channels must keep its groups whole. Kernels are plain
+tensors, equal on all ranks. GPUs of one host write into each other's memory. Otherwise gloo carries CPU tensors and
+NCCL carries CUDA tensors.
 
-All ranks make the same calls in the same order, also calls that fail. A call that one rank alone refuses is an
-`ExchangeError` at the group's timeout. With `verify(True)` the ranks compare each call first, and all get a `RankError`
-instead of a wait.
+All ranks make the same calls in the same order, also calls that fail. If only one rank refuses a call, the group ends
+with an `ExchangeError` at its timeout. With `verify(True)` the ranks compare each call first, and all get a `RankError`
+without a wait.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from torch_conv import functional
 from torch_conv.distributed._errors import ExchangeError, RankError
 from torch_conv.distributed._exchange import halo_exchange
 from torch_conv.distributed._mesh_view import mesh_view_of
-from torch_conv.distributed._operators import Call
+from torch_conv.distributed._operators import ShardedCall
 from torch_conv.distributed._progress import fail_everywhere
 from torch_conv.distributed._sharded import Sharded
 from torch_conv.distributed._verify import Check, verify
@@ -55,9 +55,9 @@ P = ParamSpec("P")
 
 
 def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
-    """A function of torch_conv.functional, of DTensors."""
+    """A function of torch_conv.functional, for DTensors."""
     name, bind = function.__name__, _binder(function)
-    of_tensors: Callable[..., Any] = function  # or of what behaves as one
+    of_tensors: Callable[..., Any] = function  # also takes a `Sharded`
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -67,28 +67,28 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
         if not isinstance(image, DTensor):
             error = TypeError(f"{name}: input must be of type DTensor, got {type(image).__name__}")
             _fail(name, (*args, *kwargs.values()), error)
-            bind(args, kwargs)  # arguments that no call has are refused before the image's type is
+            bind(args, kwargs)  # unknown arguments are refused before the image's type
             raise error
-        call = Call(name, mesh_view_of(name, image.device_mesh))
+        call = ShardedCall(name, mesh_view_of(name, image.device_mesh))
         try:
-            made = call.run_cached(image, args[1:], kwargs)
-            return made if made is not None else run_uncached(call, image, bind(args, kwargs))
+            result = call.run_cached(image, args[1:], kwargs)
+            return result if result is not None else run_uncached(call, image, bind(args, kwargs))
         except BaseException as error:  # also an interruption
-            call.check.fail(error)
+            call.fail(error)
             if isinstance(error, ExchangeError):
                 raise ExchangeError(f"{name}: {error}") from error.__cause__
             raise
 
-    def run_uncached(call: Call, image: DTensor, given: dict[str, Any]) -> DTensor:
+    def run_uncached(call: ShardedCall, image: DTensor, given: dict[str, Any]) -> DTensor:
         del given["input"]
         if given.pop("out", None) is not None:
             raise ValueError(f"{name}: out is not taken with a DTensor")
         plain = {key: _plain(name, key, value) for key, value in given.items() if isinstance(value, DTensor)}
         if plain:
             given |= plain
-            made = call.run_cached(image, (), given)  # known by the tensors, not by the DTensors that were given
-            if made is not None:
-                return made
+            cached = call.run_cached(image, (), given)  # keys hold plain tensors only
+            if cached is not None:
+                return cached
         sources: list[Tensor] = []
         if torch.is_grad_enabled():
             sources = [t for t in (image, *given.values()) if isinstance(t, Tensor) and t.requires_grad]
@@ -103,16 +103,16 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
                 call.cache_call(whole, result)
         if sources:
             result.local = _NoGradient.apply(name, result.local, *sources)
-        made = result.to_dtensor(image)
+        whole_result = result.to_dtensor(image)
         if not sources:
-            call.cache_spec(local, made)
-        return made
+            call.cache_spec(local, whole_result)
+        return whole_result
 
     return run
 
 
 def _fail(name: str, arguments: Iterable[Any], error: Exception) -> None:
-    """As `Check.fail`, where a DTensor among the arguments says which ranks call the function, too."""
+    """`Check.fail` for the mesh of the first DTensor among the arguments, else for all groups."""
     for image in arguments:
         if isinstance(image, DTensor):
             return Check(name, mesh_view_of(name, image.device_mesh), verify.on).fail(error)
@@ -120,7 +120,7 @@ def _fail(name: str, arguments: Iterable[Any], error: Exception) -> None:
 
 
 def _binder(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
-    """signature.bind(...).arguments, which takes ten times as long where there is nothing to refuse."""
+    """A function that binds arguments to names, ten times as fast as signature.bind where nothing is refused."""
     name, signature = function.__name__, inspect.signature(function)
     parameters = signature.parameters.values()
     names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -140,14 +140,14 @@ def _binder(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str
 
 
 def _plain(name: str, argument: str, value: DTensor) -> Tensor:
-    """A window that is a DTensor, if every rank has all of it, as a tensor."""
+    """A replicated DTensor as a plain tensor."""
     if not all(isinstance(placement, Replicate) for placement in value.placements):
         raise ValueError(f"{name}: {argument} must be replicated, got {', '.join(map(str, value.placements))}")
     return value.to_local()
 
 
 class _NoGradient(torch.autograd.Function):
-    """What autograd finds behind a result: a refusal, as behind the operators (torch_conv/autograd)."""
+    """A node of autograd's graph whose backward raises, as for operators without a gradient (torch_conv/autograd)."""
 
     @staticmethod
     def forward(ctx: Any, name: str, result: Tensor, *sources: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What goes wrong between ranks."""
+"""Errors between ranks."""
 
 from __future__ import annotations
 
@@ -8,42 +8,36 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import torch
-import torch.distributed as dist
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class RankError(RuntimeError):
-    """Another rank refused its part of a call, or called something else."""
+    """Another rank refused its part of a call, or made a different call."""
 
 
 class ExchangeError(RuntimeError):
-    """torch.distributed could not carry a message: a rank is gone, or does not answer."""
+    """torch.distributed could not carry a message, because a rank is gone or does not answer."""
 
 
-def alive(of_group: weakref.ref[T]) -> T:
-    """A group, or what lives as long as it."""
-    found = of_group()
-    if found is None:
+def alive(reference: weakref.ref[T]) -> T:
+    """Resolves a reference to a process group, or to an object that lives as long as one."""
+    referent = reference()
+    if referent is None:
         raise ExchangeError("a process group of the mesh has been destroyed")
-    return found
+    return referent
 
 
 def call_distributed(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The result of a call of torch.distributed. Its failure is an ExchangeError, not a refusal of an argument.
+    """Calls a function of torch.distributed and turns its failures into ExchangeErrors.
 
-    A group whose connection is lost fails as soon as a collective starts, not only when its result is waited for.
+    A group with a lost connection may fail when a collective starts, before any wait.
     """
     try:
         return call(*args, **kwargs)
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError) as error:
-        said = re.sub(r"^\[[^]]*\] *", "", str(error).splitlines()[0])  # without the place in torch's sources
-        raise ExchangeError(f"the exchange between ranks failed: {said}") from error
-
-
-def wait_for(work: dist.Work) -> None:
-    """Waits as the backend requires it."""
-    call_distributed(work.wait)
+        reason = re.sub(r"^\[[^]]*\] *", "", str(error).splitlines()[0])  # without the line of torch's sources
+        raise ExchangeError(f"the exchange between ranks failed: {reason}") from error

@@ -1,4 +1,4 @@
-"""Rows from other ranks: the transport, and `halo_exchange`, which extends a shard by its neighbours' rows."""
+"""The exchange of rows between ranks, and `halo_exchange`, which extends a shard by its neighbours' rows."""
 
 from __future__ import annotations
 
@@ -14,56 +14,59 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv._arguments import border_name
-from torch_conv.distributed._errors import ExchangeError, call_distributed, wait_for
+from torch_conv.distributed._errors import ExchangeError, call_distributed
 from torch_conv.distributed._mesh_view import MeshView, mesh_view_of
 from torch_conv.distributed._progress import Progress, progress_of
 from torch_conv.distributed._symmetric_memory import Puts, SymmetricBuffer, buffer_of, buffers, offsets, signed
 from torch_conv.distributed._verify import Check
-from torch_conv.sharding.geometry import Run, runs_of
+from torch_conv.sharding.geometry import BORDERS, Run, runs_of
 
-_EXTENDING = ("constant", "replicate", "reflect", "symmetric", "circular")
-
-
-Message = tuple[Callable[..., dist.Work], Tensor, int]  # send or receive, the rows, the other rank
+_EXTENDING = BORDERS[:5]  # all but 'skip' and 'zero_output', which do not extend an image
+Message = tuple[Callable[..., dist.Work], Tensor, int]  # group.send or group.recv, the rows, the other rank
 
 
 class Exchange:
-    """Who sends which rows to whom along a mesh dimension; the same for every tensor that is cut alike.
+    """The rows that ranks along a mesh dimension send to each other, for all tensors with the same bounds.
 
-    `wants` holds the runs of every rank along the mesh dimension, so that each knows what to send. Two ranks exchange
-    their runs in the order of the receiver's list.
+    `wants` holds the runs that each rank along the mesh dimension reads. Two ranks exchange runs in the order of the
+    receiver's list.
     """
 
     def __init__(self, wants: list[list[Run]], view: MeshView, mesh_dim: int) -> None:
         me, peers = view.at[mesh_dim], view.peers(mesh_dim)
         self.view, self.mesh_dim = view, mesh_dim
         self.runs = wants[me]
-        # By rank: (owner or -1 for nobody, first row, rows)
+        # For each rank: (owner, first row, rows). The owner -1 stands for the border's value.
         self._all_receives = [[(run.owner, run.first, run.count if run.step else 1) for run in runs] for runs in wants]
         self._receives = self._all_receives[me]
         self._sends = [
             (peers[reader], first, rows)
-            for reader, takes in enumerate(self._all_receives)
-            for owner, first, rows in takes
+            for reader, receives in enumerate(self._all_receives)
+            for owner, first, rows in receives
             if reader != me and owner == me
         ]
         self._me, self._peers = me, peers
-        self._progress = progress_of(view.group(mesh_dim))
+        self.progress = progress_of(view.group(mesh_dim))
         self._puts: dict[Any, Puts | None] = {}
 
-    def post(self, local: Tensor, dim: int, reuses: bool = False) -> PendingExchange:
-        """Sends what others want of `local`, and asks for what this rank wants. The host waits only in a group's first.
+    @property
+    def is_over(self) -> bool:
+        """Whether this rank has sent and received its rows of the current call."""
+        return self.progress.exchanged == self.progress.calls
 
-        With `reuses`, what comes may lie in memory that the call after the next overwrites.
+    def post(self, local: Tensor, dim: int, reuses: bool = False) -> PendingExchange:
+        """Starts to send rows of `local` and to receive this rank's runs. The host waits in a group's first call only.
+
+        With `reuses`, received rows may lie in memory that the call after the next overwrites.
         """
         group = self.view.group(self.mesh_dim)
-        if self._progress.failed:
+        if self.progress.failed:
             buffer = buffers.get(group)
-            self._progress.resume(group, local.device, buffer.calls if buffer else 0)
+            self.progress.resume(group, local.device, buffer.calls if buffer else 0)
         puts = self._puts_for(group, local, dim) if reuses else None
         received = iter(puts.post(local)) if puts else None
         layout = memory_format(local)
-        pending = PendingExchange(None if received else self._progress)
+        pending = PendingExchange(None if received else self.progress)
         messages: list[Message] = []
         for owner, first, rows in self._receives:
             if owner == self._me:
@@ -99,27 +102,27 @@ class Exchange:
         return pending
 
     def _puts_for(self, group: dist.ProcessGroup, local: Tensor, dim: int) -> Puts | None:
-        """The exchange through symmetric memory; None where there is none or it is too small: alike on all ranks."""
+        """The exchange through symmetric memory; None, on all ranks, without such memory or if a slot is too small."""
         buffer = buffer_of(group, local.device)
         if buffer is None:
             return None
         key = (dim, local.shape, local.dtype)
         if key not in self._puts:
-            with torch.inference_mode(False):  # else they could be used in that mode alone
+            with torch.inference_mode(False):  # its tensors then serve calls in either mode
                 self._puts[key] = self.address(buffer, _with_rows(local.shape, dim, 1), dim, local.dtype)
         return self._puts[key]
 
     def by_puts(self, local: Tensor, dim: int) -> tuple[Puts, list[list[Tensor | None]]] | None:
-        """The exchange of such tensors, and by slot the parts that this rank has then, None for the tensor itself.
+        """The exchange of such tensors, and for each slot this rank's parts, with None for the whole of `local`.
 
-        None where it takes more than that: other transport, another memory format, rows of its own apart.
+        Returns None without symmetric memory, for another memory format, or if `local` is not one of the parts.
         """
         puts = self._puts_for(self.view.group(self.mesh_dim), local, dim)
         own = [rows for owner, _, rows in self._receives if owner == self._me]
         if puts is None or own != [local.shape[dim]] or memory_format(local) is not torch.contiguous_format:
             return None
         slots: list[list[Tensor | None]] = []
-        for parts in puts.parts:
+        for parts in puts.received:
             received = iter(parts)
             slots.append(
                 [None if owner == self._me else next(received) for owner, _, _ in self._receives if owner >= 0]
@@ -127,66 +130,67 @@ class Exchange:
         return puts, slots
 
     def address(self, buffer: SymmetricBuffer, row: list[int], dim: int, dtype: torch.dtype) -> Puts | None:
-        runs = [
-            [take for take in takes if take[0] not in (reader, -1)] for reader, takes in enumerate(self._all_receives)
-        ]
+        """Addresses an exchange of rows of the shape `row`; None if no rows travel, or if they exceed a slot."""
         size = math.prod(row) * dtype.itemsize
-        places = []
-        for mine in runs:
-            begins = offsets([rows * size for _, _, rows in mine])
+        if size == 0:
+            return None
+        first_rows: list[int] = []
+        sent: tuple[list[Tensor], ...] = ([], [])
+        received: tuple[list[Tensor], ...] = ([], [])
+        are_any = False
+        for reader, receives in enumerate(self._all_receives):
+            remote = [receive for receive in receives if receive[0] not in (reader, -1)]
+            begins = offsets([rows * size for *_, rows in remote])
             if begins is None:
                 return None
-            places.append(begins)
-        if size == 0 or not any(runs):
-            return None
-
-        out: list[int] = []
-        there: tuple[list[Tensor], ...] = ([], [])
-        here: tuple[list[Tensor], ...] = ([], [])
-        for reader, (mine, begins) in enumerate(zip(runs, places, strict=True)):
-            for (owner, first, rows), begin in zip(mine, begins, strict=True):
+            are_any = are_any or bool(remote)
+            for (owner, first, rows), begin in zip(remote, begins, strict=True):
                 shape = _with_rows(row, dim, rows)
                 if owner == self._me:
-                    out.append(first)
+                    first_rows.append(first)
                 for slot in (0, 1):
-                    at = buffer.at(self._peers[reader], slot, begin, shape, dtype)
+                    target = buffer.at(self._peers[reader], slot, begin, shape, dtype)
                     if reader == self._me:
-                        here[slot].append(at)
+                        received[slot].append(target)
                     if owner == self._me:
-                        there[slot].append(at)
-        return Puts(buffer, dim, out, there, here)
+                        sent[slot].append(target)
+        return Puts(buffer, dim, first_rows, sent, received) if are_any else None
 
 
 class PendingExchange:
-    """What an exchange has on its way to this rank."""
+    """An exchange that has begun: its messages, and this rank's parts."""
 
     def __init__(self, progress: Progress | None) -> None:
-        """`progress` counts an exchange by messages."""
-        self.queued = progress is None  # on the current stream, before whatever comes next
+        """`progress` counts exchanges by messages; it is None for an exchange through symmetric memory."""
+        self.queued = progress is None  # on the current stream, in front of all further work
         self._progress = progress
         if progress:
-            progress.steps += 1
+            progress.stages += 1
         self.parts: list[Tensor | None] = []
         self.works: list[dist.Work] = []
-        self.messages: list[Tensor] = []  # their memory, until all is over
-        self.copies: list[tuple[Tensor, Tensor]] = []  # to, from: into the image's memory format
+        self.messages: list[Tensor] = []  # keeps their memory until the end
+        self.copies: list[tuple[Tensor, Tensor]] = []  # (target in the image's memory format, source)
 
     def wait(self) -> list[Tensor | None]:
-        """What this rank wants, run by run: rows in ascending order, one row where step is 0, None for the border's
-        value. Rows of its own are views. On a GPU the current stream waits, and not the host."""
+        """Returns a part for each run of this rank: rows in ascending order, one row for a step of 0.
+
+        A part is a view for rows of this rank, and None for the border's value. On a GPU the current stream waits, the
+        host does not.
+        """
         for work in self.works:
-            wait_for(work)
+            call_distributed(work.wait)
         for target, source in self.copies:
             target.copy_(source)
         if self._progress:
-            self._progress.steps += 1
+            self._progress.stages += 1
+            self._progress.exchanged = self._progress.calls
         return self.parts
 
 
 def fetch(
     local: Tensor, dim: int, view: MeshView, mesh_dim: int, key: Any, wants: Callable[[], list[list[Run]]]
 ) -> tuple[list[Run], list[Tensor | None]]:
-    """This rank's runs, and what PendingExchange.wait gives for them; what `wants` returns is kept under `key`."""
+    """This rank's runs and their parts, as `PendingExchange.wait` returns them. The view caches the exchange."""
     exchange: Exchange = view.cached((Exchange, mesh_dim, key), lambda: Exchange(wants(), view, mesh_dim))
     return exchange.runs, exchange.post(local, dim).wait()
 
@@ -196,25 +200,22 @@ def _with_rows(shape: Sequence[int], dim: int, rows: int) -> list[int]:
 
 
 def _sendable(t: Tensor) -> Tensor:
-    """A dense tensor, as bytes where NCCL may not know its dtype: it knows no 16-bit integers."""
+    """A dense tensor as bytes, if NCCL may not know its dtype; NCCL has no 16-bit integers."""
     return t if t.dtype in (torch.float32, torch.uint8) else t.view(-1).view(torch.uint8)
 
 
 def memory_format(t: Tensor) -> torch.memory_format:
-    if t.is_contiguous():
+    inner = {4: torch.channels_last, 5: torch.channels_last_3d}.get(t.dim())
+    if t.is_contiguous() or inner is None or not t.is_contiguous(memory_format=inner):
         return torch.contiguous_format
-    if t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last):
-        return torch.channels_last
-    if t.dim() == 5 and t.is_contiguous(memory_format=torch.channels_last_3d):
-        return torch.channels_last_3d
-    return torch.contiguous_format
+    return inner
 
 
 _opened: weakref.WeakSet[dist.ProcessGroup] = weakref.WeakSet()
 
 
 def _in_one_launch(group: dist.ProcessGroup, device: torch.device, messages: list[Message]) -> dist.Work:
-    """As dist.batch_isend_irecv does it, which takes the host several times as long."""
+    """Does the work of dist.batch_isend_irecv, which takes the host several times as long."""
     group._start_coalescing(device)
     for carry, tensor, peer in messages:
         carry([tensor], peer, 0)
@@ -222,14 +223,14 @@ def _in_one_launch(group: dist.ProcessGroup, device: torch.device, messages: lis
 
 
 def _open(group: dist.ProcessGroup, device: torch.device) -> None:
-    """NCCL wants every rank at a group's first operation, but not every rank may have something to send."""
+    """Runs a group's first operation, in which NCCL needs all ranks, also those without messages."""
     if group not in _opened and not buffers.get(group):
         call_distributed(dist.all_reduce, torch.zeros(1, device=device), group=group)
         _opened.add(group)
 
 
 def assembled(local: Tensor, dim: int, runs: list[Run], parts: list[Tensor | None], value: float) -> Tensor:
-    """The parts one after the other in one tensor, each in its direction."""
+    """Concatenates the parts of runs, each in the direction of its step; `value` stands where a part is None."""
     pieces = []
     for run, part in zip(runs, parts, strict=True):
         shape = list(local.shape)
@@ -244,7 +245,7 @@ def assembled(local: Tensor, dim: int, runs: list[Run], parts: list[Tensor | Non
 
 
 def together(parts: list[Tensor], dim: int) -> Tensor:
-    """torch.cat, of 16-bit integers without a sign too."""
+    """torch.cat, also for uint16."""
     if len(parts) == 1:
         return parts[0]
     return torch.cat([signed(part) for part in parts], dim).view(parts[0].dtype)
@@ -260,19 +261,19 @@ def halo_exchange(
     *,
     value: float = 0.0,
 ) -> Tensor:
-    """A rank's rows with those that stand before and after them in the whole tensor.
+    """Extends a rank's rows by the rows before and after them in the whole tensor.
 
-    Every rank of the mesh calls it, with as many rows as it has; they stand in the order of the ranks.
+    All ranks of the mesh call it. The whole tensor has the ranks' rows in the order of the ranks.
 
     Args:
-        local: this rank's shard, of any dtype; all but `dim` is equal on all ranks.
+        local: this rank's shard, of any dtype; its shape may differ between ranks along `dim` only.
         mesh: a mesh of one dimension, or one dimension of a larger one, `mesh["rows"]`.
         dim: the dimension along which the whole tensor is cut.
-        before: rows to add before the first, 0 or more; also more than the rank before holds.
-        after: rows to add behind the last.
-        border_type: what stands before the first rank's rows and behind the last one's: 'constant', 'replicate',
-            'reflect', 'symmetric' or 'circular', as in `filter2d`.
-        value: what 'constant' writes there.
+        before: rows to add before the first, 0 or more; they may come from several ranks.
+        after: rows to add behind the last, 0 or more.
+        border_type: the border of the whole tensor: 'constant', 'replicate', 'reflect', 'symmetric' or 'circular', as
+            in `filter2d`.
+        value: the pixels outside the whole tensor for 'constant'.
 
     Returns:
         Tensor like `local`, with `before` + `after` more rows along `dim`; a copy.
@@ -281,14 +282,14 @@ def halo_exchange(
         ValueError: for a value that is not described above.
         TypeError: for a type that is not described above.
         RankError: if another rank's call was refused, or had other arguments.
-        ExchangeError: if a rank is gone or does not answer.
+        ExchangeError: if a rank is gone, or does not answer.
 
     Equivalent to:
-        `F.pad(whole, (before, after), border_type)` along `dim`, of which each rank keeps its part.
+        this rank's part of `F.pad(whole, (before, after), border_type)` along `dim`
     """
     name = "halo_exchange"
     view = mesh_view_of(name, mesh)
-    check = Check(name, view, wanted=True)  # the ranks gather their numbers of rows in any case
+    check = Check(name, view, wanted=True)  # the ranks gather their numbers of rows anyway
     try:
         if not isinstance(local, Tensor):
             raise TypeError(f"{name}: local must be of type Tensor, got {type(local).__name__}")

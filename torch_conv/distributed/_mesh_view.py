@@ -1,4 +1,4 @@
-"""A device mesh as this rank sees it, with a cache of what calls computed for it: plans, specs, exchanges."""
+"""A device mesh as this rank sees it, with a cache of plans, specs and exchanges for it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from torch_conv.distributed._errors import ExchangeError, alive
 from torch_conv.distributed._progress import fail_everywhere, progress_of
 
 _TENSORS = (Tensor, torch.nn.Parameter)
-_HASHED_BYTES = 1 << 16  # windows on the CPU up to here are compared by value: some 50 us at most
-_PLAIN_BYTES = 4096  # the values themselves take 1 us where a digest of them takes 5
-_MOST_MESHES, _CACHE_SIZE = 16, 512  # kept at most
+_HASHED_BYTES = 1 << 16  # larger kernels are not compared by value; a digest of this size takes 50 us
+_PLAIN_BYTES = 4096  # up to this size the values take 1 us, a digest 5 us
+_MOST_MESHES, _CACHE_SIZE = 16, 512
 
 
 class MeshView:
-    """A mesh as this rank sees it. DeviceMesh makes most of this anew every time it is asked (1 to 40 us)."""
+    """A mesh as this rank sees it. DeviceMesh computes most of this at each access (1 to 40 us)."""
 
     def __init__(self, mesh: DeviceMesh, at: Sequence[int]) -> None:
         self.mesh, self.at = mesh, tuple(at)
@@ -32,13 +32,13 @@ class MeshView:
         grid = mesh.mesh
         self.ranks: list[int] = grid.flatten().tolist()  # in the order of the mesh
         groups = mesh.get_all_groups()
-        # Weak, for groups end when they are destroyed, not when nobody asks for a mesh any more.
+        # Weak references: a destroyed group must not live on in this cache.
         self._groups = [weakref.ref(group) for group in groups]
         self.progress = [progress_of(group) for group in groups]
-        self._peers = []  # along each mesh dimension: the other shards' ranks within that dimension's group
+        self._peers = []  # for each mesh dimension: the ranks of its shards, as the dimension's group numbers them
         for mesh_dim, group in enumerate(groups):
-            line = grid.movedim(mesh_dim, -1)[(*at[:mesh_dim], *at[mesh_dim + 1 :])].tolist()
-            self._peers.append([dist.get_group_rank(group, rank) for rank in line])
+            ranks = grid.movedim(mesh_dim, -1)[(*at[:mesh_dim], *at[mesh_dim + 1 :])].tolist()
+            self._peers.append([dist.get_group_rank(group, rank) for rank in ranks])
         spanning = [group for group in groups if group.size() > 1]
         if len(spanning) > 1 and grid.numel() == dist.get_world_size() and dist.group.WORLD is not None:
             spanning = [dist.group.WORLD]
@@ -56,7 +56,7 @@ class MeshView:
 
     @property
     def handshake_groups(self) -> list[dist.ProcessGroup]:
-        """The groups that bring all ranks of the mesh together, one after the other."""
+        """The groups whose successive gathers reach all ranks of the mesh."""
         return [alive(group) for group in self._handshake]
 
     def store(self, key: Any, value: Any) -> None:
@@ -73,8 +73,8 @@ class MeshView:
         return value
 
 
-# By the mesh's identity: equal meshes may have other groups. A mesh lives as long as its entry, or its number would be
-# another's.
+# Keyed by id(mesh), because equal meshes may have different groups. An entry keeps its mesh alive, so its id
+# stays unique.
 _views: dict[int, tuple[DeviceMesh, MeshView]] = {}
 
 
@@ -90,24 +90,24 @@ def mesh_view_of(name: str, mesh: DeviceMesh) -> MeshView:
     at = mesh.get_coordinate()
     if at is None:
         raise ValueError(f"{name}: this rank, {dist.get_rank()}, must be one of the mesh's")
-    # An equal mesh, as mesh["rows"] is every time, has the same view: looking for it takes as long as a call.
-    alike = (view for _, view in _views.values() if view.mesh == mesh and view.has_groups_of(mesh))
-    view = next(alike, None) or MeshView(mesh, at)
-    while len(_views) >= _MOST_MESHES:  # those first that have a view of another mesh, which keeps what was found there
-        doubles = (key for key, (known_mesh, its) in _views.items() if its.mesh is not known_mesh)
-        del _views[next(doubles, next(iter(_views)))]
+    # Equal meshes share a view: mesh["rows"] returns a new one each time. This search takes as long as a call.
+    equal = (view for _, view in _views.values() if view.mesh == mesh and view.has_groups_of(mesh))
+    view = next(equal, None) or MeshView(mesh, at)
+    while len(_views) >= _MOST_MESHES:  # first drop entries that share a view, because the view and its cache remain
+        sharing = (key for key, (known_mesh, its) in _views.items() if its.mesh is not known_mesh)
+        del _views[next(sharing, next(iter(_views)))]
     _views[id(mesh)] = mesh, view
     return view
 
 
-class Unknown(Exception):  # noqa: N818
-    """A value that has no key."""
+class NoKey(Exception):  # noqa: N818
+    """A value has no key."""
 
 
 def key_of(value: Any) -> Any:
-    """Hashable, and equal for arguments that mean the same; of windows on the CPU, also their values.
+    """A hashable key, equal for equal arguments. Kernels on the CPU count by value, tensors on GPUs by shape and dtype.
 
-    Raises Unknown where a value is not known well enough for that. What is on a GPU is not read.
+    Raises NoKey for a value of another type, or for a tensor that is too large to compare.
     """
     kind = type(value)
     if kind is str or value is None:
@@ -115,19 +115,19 @@ def key_of(value: Any) -> Any:
     if kind in _TENSORS and value.layout is torch.strided:
         return value.shape, value.dtype, value.device if value.is_cuda else value_bytes(value)
     if kind in (int, bool, torch.dtype):
-        return kind, value  # 1 and True are not the same
+        return kind, value  # 1 differs from True
     if kind is float:
-        return kind, repr(value)  # nor are 0.0 and -0.0
+        return kind, repr(value)  # 0.0 differs from -0.0
     if kind in (list, tuple):
         return tuple(map(key_of, value))
-    raise Unknown
+    raise NoKey
 
 
-def value_bytes(window: Tensor) -> bytes:
+def value_bytes(tensor: Tensor) -> bytes:
     """The values of a tensor on the CPU, or a digest of them."""
-    size = window.nbytes
-    if not window.is_cpu or size > _HASHED_BYTES:
-        raise Unknown
-    dense = window.resolve_conj().resolve_neg().contiguous()  # a copy lives until it is read
+    size = tensor.nbytes
+    if not tensor.is_cpu or size > _HASHED_BYTES:
+        raise NoKey
+    dense = tensor.resolve_conj().resolve_neg().contiguous()  # named, so that a copy lives until it is read
     values = ctypes.string_at(dense.data_ptr(), size) if size else b""
     return values if size <= _PLAIN_BYTES else hashlib.blake2b(values, digest_size=16).digest()

@@ -1,9 +1,9 @@
-"""What calls of an operator share: its footprint, the pieces of every rank, and what is cut as the image is."""
+"""A rank's plan of an operator: footprints, halos, and the kernels that are cut as the image is."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -18,12 +18,12 @@ from torch_conv.distributed._sharded import Axis, Dim, Sharded
 from torch_conv.distributed._strips import Strips
 from torch_conv.sharding.geometry import Footprint, Piece, footprints_of
 
-Given = dict[str, Any]
+Arguments = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Operator:
-    """An operator, its siblings for shards, its arguments' names and over how many axes its windows reach."""
+class OperatorForms:
+    """An operator, its forms on shards, its arguments' names and the number of axes that it filters along."""
 
     op: OpOverload
     split: OpOverload
@@ -33,43 +33,45 @@ class Operator:
 
 
 @functools.lru_cache(maxsize=128)
-def operator_of(func: OpOverload | OpOverloadPacket) -> Operator:
+def forms_of(func: OpOverload | OpOverloadPacket) -> OperatorForms:
     op = func.default if isinstance(func, OpOverloadPacket) else func
     name = op._schema.name.split("::")[1]
     split, query = (
         getattr(getattr(torch.ops.torch_conv, form), op._overloadname)
         for form in (f"{name}_split", f"_{name}_split_query")
     )
-    return Operator(op, split, query, [a.name for a in op._schema.arguments], OPERATORS[name].axes)
+    return OperatorForms(op, split, query, [a.name for a in op._schema.arguments], OPERATORS[name].axes)
 
 
-def probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int, Footprint]:
-    """Lets the operator check its arguments for the whole image and say what its outputs read; nothing runs."""
+def footprints_by_dim(op: Callable[..., Any], arguments: Arguments, image: Sharded, axes: int) -> dict[int, Footprint]:
+    """The operator's footprints for the whole image. It checks its arguments, and does not run."""
     if image.numel() == 0:
-        op(**{**given, "input": image.local.new_empty(1).expand(image.shape)})
+        op(**{**arguments, "input": image.local.new_empty(1).expand(image.shape)})
         return {}
-    footprints = footprints_of(lambda whole: op(**{**given, "input": whole}), image.local, image.shape)
+    footprints = footprints_of(lambda whole: op(**{**arguments, "input": whole}), image.local, image.shape)
     return {dim: footprints[dim] for dim in range(-min(axes, image.dim()), 0)}
 
 
 class Halo:
-    """How this rank comes by its piece along a dimension, part by part."""
+    """This rank's piece along a dimension, and the exchange that brings its parts."""
 
     def __init__(self, dim: int, piece: Piece, exchange: Exchange, strips: Strips | None) -> None:
         self.dim, self.piece, self.exchange, self.strips = dim, piece, exchange, strips
-        # The parts are divided where the wanted outputs' rows begin and end: (part, from, to), and which hold those.
+        # The parts, cut where the rows of the wanted outputs begin and end: (part, begin, end). `wanted` lists the cut
+        # parts that hold those rows.
         self._cuts: list[tuple[int, int, int]] = []
         self.wanted: list[int] = []
         row = 0
         for i, run in enumerate(exchange.runs):
-            places = sorted({0, run.count, *(cut - row for cut in piece.cut if 0 < cut - row < run.count)})
-            for low, high in pairwise(places):
+            bounds = sorted({0, run.count, *(cut - row for cut in piece.cut if 0 < cut - row < run.count)})
+            for low, high in pairwise(bounds):
                 if piece.cut[0] <= row + low < piece.cut[1]:
                     self.wanted.append(len(self._cuts))
                 self._cuts.append((i, low, high))
             row += run.count
 
     def takes_whole(self, parts: list[Any]) -> bool:
+        """Whether no part is cut."""
         return len(self._cuts) == len(parts)
 
     def cut(self, parts: list[Tensor]) -> list[Tensor]:
@@ -78,21 +80,21 @@ class Halo:
         return [parts[i].narrow(self.dim, low, high - low) for i, low, high in self._cuts]
 
 
-class Plan:
-    """What calls of an operator share if they have the same arguments and images that are cut alike."""
+class RankPlan:
+    """A rank's plan for calls of an operator with equal arguments and equally sharded images."""
 
     def __init__(
         self, axes: int, footprints: dict[int, Footprint], weight: Tensor | None, halos: list[Halo], cuts_channels: bool
     ) -> None:
         self.axes, self.footprints, self.halos = axes, footprints, halos
-        self.cuts_channels = cuts_channels  # a convolution's: groups and weights are divided over ranks
-        self.has_outputs = all(halo.piece.count for halo in halos)  # this rank, if the image has any at all
+        self.cuts_channels = cuts_channels  # whether ranks share the groups and weights of a convolution
+        self.has_outputs = all(halo.piece.count for halo in halos)  # whether this rank has, if the image is not empty
         self.weight = weight.shape if weight is not None else None
         self._indices: dict[int, Tensor] | None = None
         self._dims: dict[torch.Size, tuple[Dim, ...]] = {}
 
-    def cut_windows(self, image: Sharded, rest: Given) -> Given:
-        """Windows per sample and per channel, cut as the image is."""
+    def cut_kernels(self, image: Sharded, rest: Arguments) -> Arguments:
+        """Cuts kernels per sample or channel as the image is cut."""
         if self._indices is None:
             batch, channels = image.dim() - self.axes - 2, image.dim() - self.axes - 1
             indices = {i: image.indices(dim) for i, dim in ((0, batch), (1, channels)) if dim >= 0}
@@ -100,12 +102,12 @@ class Plan:
         return self.apply_cuts(rest)
 
     @property
-    def cuts_windows(self) -> bool:
+    def cuts_kernels(self) -> bool:
         return bool(self._indices)
 
-    def apply_cuts(self, rest: Given) -> Given:
-        """The same for an image that is cut like the first one."""
-        return _cut_windows(self._indices, rest, self.axes) if self._indices else rest
+    def apply_cuts(self, rest: Arguments) -> Arguments:
+        """`cut_kernels` for an image that is cut like the first one."""
+        return _cut_kernels(self._indices, rest, self.axes) if self._indices else rest
 
     def result_dims(self, image: Sharded, shape: Sequence[int]) -> tuple[Dim, ...]:
         shape = torch.Size(shape)
@@ -115,13 +117,13 @@ class Plan:
         return dims
 
 
-def _cut_windows(indices: dict[int, Tensor], rest: Given, axes: int) -> Given:
-    def cut(window: Tensor, window_axes: int) -> Tensor:
-        for i in range(window.dim() - window_axes):
+def _cut_kernels(indices: dict[int, Tensor], rest: Arguments, axes: int) -> Arguments:
+    def cut(kernel: Tensor, kernel_axes: int) -> Tensor:
+        for i in range(kernel.dim() - kernel_axes):
             at = indices.get(i)
-            if at is not None and window.size(i) > 1:
-                window = window.index_select(i, at.to(window.device))
-        return window
+            if at is not None and kernel.size(i) > 1:
+                kernel = kernel.index_select(i, at.to(kernel.device))
+        return kernel
 
     changed = dict(rest)
     for argument, value in rest.items():
@@ -130,16 +132,16 @@ def _cut_windows(indices: dict[int, Tensor], rest: Given, axes: int) -> Given:
         elif argument.startswith("kernel_") and isinstance(value, Tensor):
             changed[argument] = cut(value, 1)
         elif argument.startswith("kernels_"):
-            changed[argument] = [cut(window, 1) for window in value]
+            changed[argument] = [cut(kernel, 1) for kernel in value]
     return changed
 
 
 def _result_dims(
     image: Sharded, shape: Sequence[int], axes: int, weight: torch.Size | None, footprints: dict[int, Footprint]
 ) -> list[Dim]:
-    """The axes of a result of this shape, the local one or the whole's: the image's, of the sizes they have now.
+    """The axes of a result of this shape, which may be the local or the whole one.
 
-    An operator may add a dimension before the spatial ones; a convolution has channels of its own.
+    An operator may add a dimension before the spatial ones. A convolution replaces the channels.
     """
     spatial = min(axes, image.dim())
     lead = image.dim() - spatial
@@ -161,5 +163,5 @@ def _result_dims(
 
 
 def axis_of(dim: Dim) -> Axis:
-    """The axis of a dimension that lies on a mesh, if one does."""
+    """The axis of a dimension that is sharded over the mesh, else one of size 1."""
     return next((axis for axis in dim if axis.mesh_dim >= 0), Axis(1))

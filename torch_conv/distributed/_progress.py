@@ -1,9 +1,9 @@
-"""How far a rank's calls and exchanges with a group have come, so that no rank takes one call's rows for another's.
+"""Counts of a rank's calls and exchanges, by which ranks notice that their calls differ.
 
-A rank whose call failed may have left out an exchange that the others wait in. Before its next exchange with the group
-it gathers the counts of all ranks. Where all ranks failed alike, the counts are equal and the ranks go on. Where they
-failed apart, the counts differ or the other ranks do not come: both sides get an `ExchangeError`, at the latest at the
-group's timeout.
+A rank whose call failed may have left out an exchange that other ranks wait in. Before its next exchange with a group,
+this rank gathers the counts of all ranks of the group. Equal counts mean that all ranks failed alike, and the ranks go
+on. Otherwise the counts differ, or the other ranks do not gather. Both sides then get an `ExchangeError`, at the latest
+at the group's timeout.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import torch.distributed as dist
 
 from torch_conv.distributed._errors import ExchangeError, call_distributed
 
-_NUMBERS = 4  # of a row
+_NUMBERS = 4  # in a gathered row
 
 
 class Topic(IntEnum):
-    """What ranks gather numbers for. Ranks that gather for different topics are in different calls."""
+    """The purpose of a gather. Ranks that gather for different purposes are in different calls."""
 
     COUNTS = 1
     CALL = 2
@@ -29,21 +29,22 @@ class Topic(IntEnum):
 
 
 class Progress:
-    """This rank's calls on meshes that hold a group, and its exchanges with the group by messages."""
+    """This rank's counts with a group: calls on meshes that hold the group, and exchanges with it by messages."""
 
     def __init__(self) -> None:
-        self.calls = 0  # that have begun, also those that failed or exchanged nothing
-        self.steps = 0  # one where an exchange begins, one where it ends: odd within one
-        self.failed = False  # a call of this rank, since the counts were compared
+        self.calls = 0  # calls that have begun, also those that failed or exchanged nothing
+        self.stages = 0  # begins and ends of exchanges: odd within an exchange
+        self.exchanged = 0  # the call in which an exchange ended last, also one through symmetric memory
+        self.failed = False  # whether a call of this rank has failed since the last comparison
 
-    def resume(self, group: dist.ProcessGroup, device: torch.device, kernels: int) -> None:
-        """Compares the counts after a failed call; `kernels` counts the exchanges through symmetric memory."""
-        mine = [self.calls, self.steps, kernels]
+    def resume(self, group: dist.ProcessGroup, device: torch.device, deliveries: int) -> None:
+        """Compares the counts after a failed call; `deliveries` counts exchanges through symmetric memory."""
+        own = [self.calls, self.stages, deliveries]
         try:
-            rows = gathered(Topic.COUNTS, [mine], group, device)
+            rows = gathered(Topic.COUNTS, [own], group, device)
         except ExchangeError as error:
             raise ExchangeError(f"an earlier call failed on this rank, and the others do not wait: {error}") from error
-        if self.steps % 2 or any(row[:3] != mine for row in rows):
+        if self.stages % 2 or any(row[:3] != own for row in rows):
             raise ExchangeError("an earlier call failed, and the ranks' calls differ since")
         self.failed = False
 
@@ -63,19 +64,19 @@ def fail_everywhere() -> None:
 
 
 def gathered(topic: Topic, rows: list[list[int]], group: dist.ProcessGroup, device: torch.device) -> list[list[int]]:
-    """The rows of all ranks, of at most four numbers each, zeros behind them; as many rows of every rank.
+    """Gathers rows of at most four numbers, as many from each rank, padded with zeros.
 
-    By gloo where the group has it, as under "cpu:gloo,cuda:nccl": NCCL would wait for the GPU's queue.
+    gloo carries them where the group has it ("cpu:gloo,cuda:nccl"), because NCCL would wait for the GPU's queue.
     """
     device = torch.device("cpu") if _has_cpu(group) else device
-    padded = [[topic, *row, *[0] * (_NUMBERS - len(row))] for row in rows]  # of one size, whatever the topic
-    mine = torch.tensor(padded, dtype=torch.int64, device=device)
-    everyone = mine.new_empty(group.size() * len(rows), 1 + _NUMBERS)
-    call_distributed(dist.all_gather_into_tensor, everyone, mine, group=group)
-    found: list[list[int]] = everyone.tolist()
-    if any(other != topic for other, *_ in found):
+    padded = [[topic, *row, *[0] * (_NUMBERS - len(row))] for row in rows]  # one size for all topics
+    own = torch.tensor(padded, dtype=torch.int64, device=device)
+    everyone = own.new_empty(group.size() * len(rows), 1 + _NUMBERS)
+    call_distributed(dist.all_gather_into_tensor, everyone, own, group=group)
+    received: list[list[int]] = everyone.tolist()
+    if any(other != topic for other, *_ in received):
         raise ExchangeError("the ranks are in different calls")
-    return [row for _, *row in found]
+    return [row for _, *row in received]
 
 
 def _has_cpu(group: dist.ProcessGroup) -> bool:

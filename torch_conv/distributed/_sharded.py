@@ -1,7 +1,7 @@
-"""A DTensor on its way through a function: this rank's part, and which dimensions of it are cut over which ranks.
+"""`Sharded`: this rank's part of a DTensor, and the dimensions that are cut over ranks.
 
-The functions of torch_conv.functional take it for a tensor: they ask for its shape, view it in another shape and hand
-it to an operator, which torch turns over to `_operators.py`.
+The functions of torch_conv.functional treat it as a tensor: they read its shape, view it in another shape and pass it
+to operators, which torch forwards to `_operators.py`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from torch_conv.sharding.geometry import chunk_bounds
 
 @dataclass(frozen=True)
 class Axis:
-    """A dimension of the DTensor, or of an operator's result: `bounds` where it is cut over a mesh dimension."""
+    """A dimension of the DTensor, or of an operator's result, which may be cut at `bounds` over a mesh dimension."""
 
     size: int
-    mesh_dim: int = -1  # -1: every rank has all of it
+    mesh_dim: int = -1  # -1: all ranks hold all of it
     bounds: tuple[int, ...] = ()
-    mine: int = 0  # this rank's part is [bounds[mine], bounds[mine + 1])
+    mine: int = 0  # this rank holds [bounds[mine], bounds[mine + 1])
 
-    def __hash__(self) -> int:  # a third of the time of all fields'
+    def __hash__(self) -> int:  # takes a third of the time of a hash of all fields
         return hash((self.size, self.mesh_dim))
 
     @property
@@ -42,22 +42,22 @@ class Axis:
 
     @property
     def is_cut(self) -> bool:
-        """Whether other ranks hold parts of it."""
+        """Whether several ranks hold parts of it."""
         return len(self.bounds) > 2
 
     def of_size(self, size: int) -> Axis:
-        """An axis cut over the same ranks, as torch.chunk cuts."""
+        """An axis of another size, cut over the same ranks as torch.chunk cuts."""
         if self.mesh_dim < 0:
             return Axis(size)
         return Axis(size, self.mesh_dim, tuple(chunk_bounds(size, len(self.bounds) - 1)), self.mine)
 
 
-# A dimension of a view: the axes that it merges, none where it has the size 1.
+# A dimension of a view: the axes that it merges, or none for a new dimension of size 1.
 Dim = tuple[Axis, ...]
 
 
 class Sharded:
-    """This rank's part of an image; behaves as a tensor of the whole image's shape."""
+    """This rank's part of an image. It acts as a tensor of the whole image's shape."""
 
     def __init__(self, local: Tensor, dims: Sequence[Dim], call: Any) -> None:
         self.local, self.dims, self.call = local, tuple(dims), call
@@ -106,11 +106,11 @@ class Sharded:
         return self.local.is_floating_point()
 
     def cut(self, dim: int) -> Axis | None:
-        """The axis of a dimension that other ranks hold parts of; a view never merges two of them."""
+        """The cut axis of a dimension, if any; views never merge two of them."""
         return next((axis for axis in self.dims[dim] if axis.is_cut), None)
 
     def indices(self, dim: int) -> Tensor | None:
-        """Which indices of a dimension this rank holds; None for all of them."""
+        """The indices of a dimension that this rank holds; None for all."""
         if self.cut(dim) is None:
             return None
         at = torch.arange(self.shape[dim]).view([axis.size for axis in self.dims[dim]])
@@ -131,7 +131,7 @@ class Sharded:
         dim %= self.dim()
         if self.shape[dim] != 1:
             return self
-        if self.cut(dim):  # ranks that hold nothing of it would have to be told
+        if self.cut(dim):  # the other ranks, which hold nothing of it, would need its pixels
             raise ValueError(f"{self.call.name}: a dimension of size 1 must not be sharded here")
         return self._view(self.local.squeeze(dim), [*self.dims[:dim], *self.dims[dim + 1 :]])
 
@@ -149,7 +149,7 @@ class Sharded:
         return self._view(self.local.expand(local), dims)
 
     def reshape(self, sizes: Sequence[int]) -> Sharded:
-        """Each dimension takes as many axes as it needs; one that is not cut may be divided."""
+        """Tensor.reshape. New dimensions take whole axes, or parts of axes that are not cut."""
         left = [axis for dim in self.dims for axis in dim]
         dims: list[Dim] = []
         for size in sizes:
@@ -169,24 +169,22 @@ class Sharded:
         shaped = Sharded(self.local, dims, self.call)
         return self._view(self.local.reshape(shaped.local_shape), dims)
 
-    # What a few functions calculate between two operators
+    # Arithmetic of functions that call several operators
 
-    def _each(self, function: Callable[..., Tensor], other: Any = None) -> Sharded:
-        if other is None:
-            return self._view(function(self.local), self.dims)
+    def _with(self, function: Callable[..., Tensor], other: Any) -> Sharded:
         return self._view(function(self.local, other.local if isinstance(other, Sharded) else other), self.dims)
 
     def to(self, dtype: torch.dtype) -> Sharded:
         return self._view(self.local.to(dtype), self.dims)
 
     def sqrt(self) -> Sharded:
-        return self._each(torch.sqrt)
+        return self._view(self.local.sqrt(), self.dims)
 
     def __mul__(self, other: Any) -> Sharded:
-        return self._each(torch.mul, other)
+        return self._with(torch.mul, other)
 
     def __add__(self, other: Any) -> Sharded:
-        return self._each(torch.add, other)
+        return self._with(torch.add, other)
 
     # From a DTensor and back
 
@@ -207,12 +205,12 @@ class Sharded:
         return cls(local, dims, call)
 
     def to_dtensor(self, source: DTensor) -> DTensor:
-        """The result of a call on `source`, whose memory format it has if it has its dimensions."""
+        """A DTensor in the memory format of `source`, if both have as many dimensions."""
         view: MeshView = self.call.view
         key = (DTensor, self.dims, source.shape, source.stride(), self.local.dtype)
-        made = view.cache.get(key)
-        if made is not None and not self.local.requires_grad:
-            return of_spec(self.local, made)
+        spec = view.cache.get(key)
+        if spec is not None and not self.local.requires_grad:
+            return of_spec(self.local, spec)
         placements: list[Any] = [Replicate()] * len(view.shape)
         for dim, axes in enumerate(self.dims):
             for axis in axes:
@@ -230,7 +228,7 @@ class Sharded:
 def _dims_of(
     name: str, view: MeshView, shape: torch.Size, placements: Sequence[Any]
 ) -> tuple[tuple[Dim, ...], torch.Size]:
-    """The dimensions of a DTensor, and what this rank holds of it."""
+    """The dimensions of a DTensor, and the shape of this rank's part."""
     axes = [Axis(n) for n in shape]
     for mesh_dim, placement in enumerate(placements):
         if isinstance(placement, Replicate):
@@ -246,27 +244,24 @@ def _dims_of(
 
 
 def of_spec(local: Tensor, spec: Any) -> DTensor:
-    """Without DTensor.__init__, which does nothing but step out of torch.compile's way."""
-    made: DTensor = DTensor.__new__(DTensor, local, spec, requires_grad=False)
-    return made
+    """A DTensor, without DTensor.__init__, which only serves torch.compile."""
+    result: DTensor = DTensor.__new__(DTensor, local, spec, requires_grad=False)
+    return result
 
 
 def parts_of(image: DTensor) -> tuple[Tensor, Any] | None:
-    """This rank's tensor, which to_local() wraps for autograd (5 us), and the spec; None of another torch's."""
+    """This rank's tensor and the spec; None in other torch versions. to_local() would wrap for autograd (5 us)."""
     try:
         return image._local_tensor, image._spec
     except AttributeError:
         return None
 
 
-def spec_of(made: DTensor) -> Any:
-    """What DTensor's own constructor takes beside the local tensor (1 us); None where it does not, as of another torch.
-
-    It is what from_local makes anew every time (22 us), and what torch's operators on DTensors share.
-    """
+def spec_of(tensor: DTensor) -> Any:
+    """The spec, with which DTensor's constructor takes 1 us and from_local 22 us; None in other torch versions."""
     try:
-        spec = made._spec
-        return spec if of_spec(made.to_local().detach(), spec).shape == made.shape else None
+        spec = tensor._spec
+        return spec if of_spec(tensor.to_local().detach(), spec).shape == tensor.shape else None
     except (AttributeError, TypeError):
         return None
 
@@ -277,7 +272,7 @@ def _is_channels_last(whole: DTensor) -> bool:
 
 
 def _strides(shape: Sequence[int], channels_last: bool) -> tuple[int, ...]:
-    """Those of a dense tensor of this shape."""
+    """The strides of a dense tensor of this shape."""
     order = [0, *range(2, len(shape)), 1] if channels_last else list(range(len(shape)))
     strides, step = [1] * len(shape), 1
     for dim in reversed(order):

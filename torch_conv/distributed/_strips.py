@@ -1,10 +1,10 @@
-"""The boundary strips of a rank: outputs that read rows of other ranks. The interior does not wait for those rows.
+"""The boundary strips of a rank: its outputs that read rows of other ranks.
 
     rows        above | own: top  beyond ...............  before  bottom | below
     outputs             ^^^^^^^^^                                 ^^^^^^^^         pad and length - 1 - pad of them
 
 The strips are the outputs of the shards `top` and `bottom` of a thin image: above, top, beyond, before, bottom, below.
-No window of theirs reaches from one half of it into the other, or to its ends.
+Their footprints do not cross from one half of this image into the other, and do not leave it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from torch_conv.sharding.geometry import Footprint, Run
 
-_ROWS = 4  # a rank has at least so many windows' rows: its ends are far from each other, also in mirrored borders
+_FOOTPRINTS = 4  # the rows of a rank, at least, in footprints: keeps its ends apart, also with mirrored borders
 
 
 class Strips:
-    """The boundary strips of one rank, as shards of received rows (by run) and own ones (from, to)."""
+    """The thin image of one rank: received rows by the index of their run, own rows as ranges."""
 
     def __init__(self, above: list[int], below: list[int], rows: int, footprint: Footprint) -> None:
         self._above, self._below = above, below
@@ -35,14 +35,13 @@ class Strips:
 
     @classmethod
     def of(cls, n: int, held: tuple[int, int], f: Footprint, bounds: tuple[int, ...], runs: list[Run]) -> Strips | None:
-        """None where outputs are not as many as rows, or a rank has too few for an interior."""
+        """None if outputs and rows differ in number, or if the rank has too few rows for an interior."""
         pad, tail, rows, circular = f.pad, f.length - 1 - f.pad, held[1] - held[0], f.is_circular
-        as_rows = (f.stride, f.group, f.middle, f.out) == (1, 1, 0, n)  # an output a row, wherever it is
-        if not as_rows or min(pad, tail) < 0 or rows < _ROWS * f.length:
+        is_one_to_one = (f.stride, f.group, f.middle, f.out) == (1, 1, 0, n)
+        if not is_one_to_one or min(pad, tail) < 0 or rows < _FOOTPRINTS * f.length:
             return None
         first, last = held[0] == 0 and not circular, held[1] == n and not circular
-        apart = n - rows > pad + tail if circular else (first or held[0] >= pad) and (last or n - held[1] >= tail)
-        if not apart:
+        if not (n - rows > pad + tail if circular else (first or held[0] >= pad) and (last or n - held[1] >= tail)):
             return None
         above: list[int] = []
         below: list[int] = []

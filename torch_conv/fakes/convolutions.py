@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_conv.dispatch.query import with_lists
+from torch_conv.dispatch.query import conv_arguments
 from torch_conv.fakes.shapes import in_order_of, refuse_meta
 from torch_conv.functional._convolve import check_numbers, pads_of
 from torch_conv.functional._router import served_here
@@ -58,7 +58,7 @@ def fake_convolution(axes: int) -> Callable[..., Tensor]:
 
 def fake_of_numbers(*args: Any, **kwargs: Any) -> Tensor:
     """The fake of `_conv_ours`."""
-    axes, args, kwargs = with_lists(*args, **kwargs)
+    axes, args, kwargs = conv_arguments(*args, **kwargs)
     return fake_convolution(axes)(*args, **kwargs)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from torch_conv.dispatch.operators import Given, Operator, Signature
+from torch_conv.dispatch.operators import Arguments, Operator, Signature
 from torch_conv.fakes.shapes import filtered, refuse_meta
 
 
@@ -16,7 +16,7 @@ def fake_filter(operator: Operator) -> Callable[..., Tensor]:
     ones = (1,) * axes
 
     def fake(*args: object, **options: object) -> Tensor:
-        given = signature.given(args, options)
+        given = signature.bind(args, options)
         refuse_meta(name, given["input"], **{kernel: given[kernel] for kernel in operator.kernels})
         if operator.check is not None:
             operator.check(given)
@@ -37,11 +37,11 @@ def fake_filter(operator: Operator) -> Callable[..., Tensor]:
 
 
 def fake_out(operator: Operator) -> Callable[..., None]:
-    """The fake of the form that writes into `out`: there is nothing to make."""
+    """The fake of the form that writes into `out` and returns nothing."""
     signature = Signature(f"{operator.name}_out")
 
     def fake(*args: object, **options: object) -> None:
-        given = signature.given(args, options)
+        given = signature.bind(args, options)
         refuse_meta(
             operator.name, given["input"], **{kernel: given[kernel] for kernel in operator.kernels}, out=given["out"]
         )
@@ -57,11 +57,11 @@ def fake_ladder(operator: Operator) -> Callable[..., Tensor]:
     return fake
 
 
-def _check(operator: Operator, given: Given) -> None:
+def _check(operator: Operator, given: Arguments) -> None:
     name, axes = operator.name, operator.axes
-    for argument, allowed in operator.words.items():
-        word, words = given[argument], ", ".join(f"'{w}'" for w in allowed[:-1]) + f" or '{allowed[-1]}'"
-        torch._check(word in allowed, lambda a=argument, w=word, ws=words: f"{name}: {a} must be {ws}, got '{w}'")
+    for argument, allowed in operator.choices.items():
+        choice, choices = given[argument], ", ".join(f"'{c}'" for c in allowed[:-1]) + f" or '{allowed[-1]}'"
+        torch._check(choice in allowed, lambda a=argument, c=choice, cs=choices: f"{name}: {a} must be {cs}, got '{c}'")
     if "kernel" in operator.kernels:
         dims = given["kernel"].dim()
         expected = f"{axes}, {axes + 1} or {axes + 2}"
@@ -80,7 +80,7 @@ def _check_row(name: str, argument: str, kernel: Tensor) -> None:
     torch._check(k % 2 == 1, lambda: f"{name}: {argument} must have an odd number of taps, got {k}")
 
 
-def _footprint(operator: Operator, given: Given) -> Sequence[int]:
+def _footprint(operator: Operator, given: Arguments) -> Sequence[int]:
     if operator.footprint is not None:
         return operator.footprint(given)
     if "kernel" in operator.kernels:
@@ -91,7 +91,7 @@ def _footprint(operator: Operator, given: Given) -> Sequence[int]:
 
 
 def _terms(kernel: Tensor | Sequence[Tensor]) -> Sequence[Tensor]:
-    """The kernels of an argument that is one, or has one for each term of a sum."""
+    """The kernels of an argument: one, or one for each term of a sum."""
     return [kernel] if isinstance(kernel, Tensor) else kernel
 
 

@@ -1,4 +1,4 @@
-"""Fake implementations of all operators, registered and by name."""
+"""Registers the fake implementations of all operators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def register() -> None:
 
 
 def _fakes_of(operator: Operator) -> Iterator[tuple[str, Fake]]:
-    """The fakes of an operator and its other forms. A query is never traced; neither is `_weight_gradient`."""
+    """The fakes of an operator and its forms, without queries and `_weight_gradient`, which are never traced."""
     if operator.name == "_weight_gradient":
         return
     whole = _BY_NAME[operator.name] if operator.name in _BY_NAME else _BY_KIND[operator.kind](operator)
@@ -51,17 +51,17 @@ _BY_KIND: dict[str, Callable[[Operator], Fake]] = {
 
 
 def result_of(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """An uninitialised result of a call of an operator, on the device of its image or of its shards."""
+    """An uninitialised result of an operator, on the device of its image or of its shards."""
     image: Any = args[0] if args else next(kwargs[key] for key in ("input", "x", "shards") if key in kwargs)
     of_meta = tree_map_only(
         Tensor, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta"), (args, kwargs)
     )
-    made = _FAKES[name](*of_meta[0], **of_meta[1])
+    result = _FAKES[name](*of_meta[0], **of_meta[1])
 
     def on(like: Tensor, device: torch.device) -> Tensor:
         return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device)
 
     if isinstance(image, Tensor):
-        return tree_map_only(Tensor, lambda t: on(t, image.device), made)
+        return tree_map_only(Tensor, lambda t: on(t, image.device), result)
     shards = image if kwargs.get("wanted") is None else [image[i] for i in kwargs["wanted"]]
-    return [on(result, shard.device) for result, shard in zip(made, shards, strict=True)]
+    return [on(part, shard.device) for part, shard in zip(result, shards, strict=True)]

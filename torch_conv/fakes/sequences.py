@@ -18,7 +18,7 @@ def fake_sequence(operator: Operator) -> Callable[..., Any]:
     with_states = operator.name == "causal_conv1d_states"
 
     def fake(*args: Any, **options: Any) -> Any:
-        given = signature.given(args, options)
+        given = signature.bind(args, options)
         given.pop("activation")
         x, weight = given.pop("x"), given["weight"]
         refuse_meta(op, x, **given)
@@ -36,7 +36,7 @@ def fake_sequence(operator: Operator) -> Callable[..., Any]:
 
 
 def _fresh(x: Tensor, last: int | torch.SymInt) -> Tensor:
-    """A fresh (B, D, last) in the order of x: channels innermost where they are in x (csrc/api/causal.cpp)."""
+    """An uninitialised (B, D, last) with channels innermost if they are innermost in x (csrc/api/causal.cpp)."""
     if x.dim() == 2:
         return x.new_empty(x.shape)
     n, c = x.shape[:2]

@@ -1,4 +1,4 @@
-"""What the fake implementations share: shapes, dtypes and strides of filters' results."""
+"""Shapes, dtypes and strides of results, for all fake implementations."""
 
 from __future__ import annotations
 
@@ -12,27 +12,19 @@ from torch.torch_version import TorchVersion
 from torch_conv._symbols import surely
 
 Ints = Sequence[int]
-DTYPES = {
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float64,
-    torch.uint8,
-    torch.int16,
-    torch.uint16,
-}
+DTYPES = {torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.int16, torch.uint16}
 
 
 def refuse_meta(op: str, input: Tensor, **others: Tensor | Sequence[Tensor] | None) -> None:
-    """A real call comes here too when one of its tensors is on meta; then all must be, or a result would be garbage.
+    """Refuses a call with some tensors on meta, whose result would be uninitialised; a kernel may be on the CPU.
 
-    A window may stay on the CPU, as beside an image on a GPU. Fake tensors show the device that they stand for.
+    Fake tensors report the device that they stand for, so this check affects real calls only.
     """
     for name, other in [(name, t) for name, o in others.items() for t in ([o] if isinstance(o, Tensor) else o or [])]:
         if (input.device.type == "meta") == (other.device.type == "meta"):
             continue
-        window = name.startswith("kernel") and other.device.type == "cpu"
-        torch._check(window, lambda n=name, o=other: f"{op}: {n} must be on {input.device}, got {o.device}")
+        is_allowed = name.startswith("kernel") and other.device.type == "cpu"
+        torch._check(is_allowed, lambda n=name, o=other: f"{op}: {n} must be on {input.device}, got {o.device}")
 
 
 def filtered(
@@ -46,7 +38,7 @@ def filtered(
     output_dtype: torch.dtype | None,
     outputs: int = 0,
 ) -> Tensor:
-    """What a filter over the last `axes` dimensions returns, or one with a dimension of `outputs` before them."""
+    """The result of a filter along the last `axes` dimensions, with a dimension of `outputs` before them if not 0."""
     torch._check(input.dim() >= axes, lambda: f"{name}: input must have at least {axes} dimensions, got {input.dim()}")
     for step in (*stride, *dilation):
         torch._check(step >= 1, lambda: f"{name}: stride and dilation must be at least 1")
@@ -90,7 +82,7 @@ def _refuse_dtype_in_a_package(name: str) -> None:
 
 
 def in_order_of(input: Tensor, axes: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """A dense tensor; channels stay innermost where they are."""
+    """An uninitialised dense tensor, with channels innermost if they are innermost in `input`."""
     c = -axes - 1
     if channels_inner(input, axes):
         return input.new_empty([*shape[:c], *shape[c:][1:], shape[c]], dtype=dtype).movedim(-1, c)
@@ -98,7 +90,7 @@ def in_order_of(input: Tensor, axes: int, shape: Sequence[int], dtype: torch.dty
 
 
 def channels_inner(input: Tensor, axes: int) -> bool:
-    """Whether channels lie innermost, perhaps with gaps, as in a crop (its twin stands in csrc/tensors/images.cpp)."""
+    """Whether channels are innermost, perhaps with gaps, as in a crop; symbolic form of csrc/tensors/images.cpp."""
     c = -axes - 1
     if input.dim() <= axes or _is_contiguous(input) or surely(input.shape[c] < 2):
         return False
@@ -115,7 +107,7 @@ def channels_inner(input: Tensor, axes: int) -> bool:
 
 
 def _is_contiguous(t: Tensor) -> bool:
-    """As the tensor says, which raises where a size is known from data alone; Dynamo traces it."""
+    """Tensor.is_contiguous, also for sizes that depend on data; Dynamo can trace it."""
     step, sizes = 1, t.shape
     for size, stride in zip(reversed(sizes), reversed(t.stride()), strict=True):
         if surely(size == 1):

@@ -1,4 +1,4 @@
-"""Fake implementations of the operators on shards, made of those on whole images."""
+"""Fake implementations of the operators on shards, by the fakes on whole images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_conv.fakes.shapes import in_order_of, refuse_meta
 
 
 def on_shards(operator: Operator, whole: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
-    """The fake of the operator's form on shards, given the fake of the operator."""
+    """The fake of the operator's form on shards; `whole` is the operator's fake."""
     base, axes, arguments = operator.public, operator.axes, Signature(operator.name).names
 
     def fake(
@@ -36,14 +36,14 @@ def on_shards(operator: Operator, whole: Callable[..., Tensor]) -> Callable[...,
             shape = [n if d == dim else size for d, size in enumerate(like.shape)]
             return whole(in_order_of(like, axes, shape, like.dtype), *args, **kwargs)
 
-        made = result(n, shards[0])
-        at = made.dim() - from_end if from_end <= axes else dim
+        image = result(n, shards[0])
+        at = image.dim() - from_end if from_end <= axes else dim
         if from_end <= axes:
             stride = dict(zip(arguments[1:], args, strict=False)).get("stride", kwargs.get("stride", 1))
             step = stride if isinstance(stride, int) else stride[-from_end]
-            starts = _output_starts(starts, step, made.shape[at], lambda n: result(n, shards[0]).shape[at])
-        elif n > 0:  # whole groups of channels make as many outputs each
-            starts = [start * made.shape[at] // n for start in starts]
+            starts = _output_starts(starts, step, image.shape[at], lambda n: result(n, shards[0]).shape[at])
+        elif n > 0:  # each group of channels has the same number of outputs
+            starts = [start * image.shape[at] // n for start in starts]
         results = []
         for i in range(len(shards)) if wanted is None else wanted:
             torch._check(
@@ -60,10 +60,10 @@ def on_shards(operator: Operator, whole: Callable[..., Tensor]) -> Callable[...,
 
 
 def _output_starts(starts: list[int], step: int, outputs: int, outputs_of: Callable[[int], int]) -> list[int]:
-    """The first output of every shard, and their number.
+    """The first output of each shard, then the number of all outputs.
 
-    Of n rows come (n - length) // step + 1 outputs, where `length` is the window's less what is padded. It is found by
-    adding rows until there is one output more.
+    n rows give (n - length) // step + 1 outputs, where `length` is the footprint without padding. To find `length`, the
+    loop adds rows until the number of outputs grows.
     """
     n = starts[-1]
     more = n
@@ -72,7 +72,7 @@ def _output_starts(starts: list[int], step: int, outputs: int, outputs_of: Calla
     length = more - step * (outputs_of(more) - 1)
     middle = (length - 1) // 2
 
-    def outputs_before(row: int) -> int:  # as csrc/sharding/geometry.h has it, for symbolic sizes
+    def outputs_before(row: int) -> int:  # symbolic form of csrc/sharding/geometry.h
         if row <= 0:
             return 0
         return outputs if row >= n else min(max(-((middle - row) // step), 0), outputs)

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from torch_conv.functional._memory import remembered
 from torch_conv.functional._windows import exact_tensor, outer
-from torch_conv.kernels import laplacian_window
+from torch_conv.kernels import laplacian_kernel
 
 
 def gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> Tensor:
@@ -72,4 +72,4 @@ def laplacian_taps(ky: int, kx: int, variant: str, dtype: torch.dtype) -> Tensor
 
 
 def _laplacian(ky: int, kx: int, variant: str, dtype: torch.dtype) -> Tensor:
-    return laplacian_window("laplacian", "kernel_size", ky, kx, variant).to(dtype)
+    return laplacian_kernel("laplacian", "kernel_size", ky, kx, variant).to(dtype)

@@ -1,1 +1,1 @@
-"""Tensors in shards: their geometry, and the calls and copies behind `split` and SplitTensor."""
+"""Operators on shards of an image that lie on several devices of one process, and the copies between these devices."""

@@ -1,4 +1,4 @@
-"""Operators called with a SplitTensor: X on the whole becomes X_split on its shards."""
+"""Operators on a SplitTensor: a call of X becomes a call of X_split on the shards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,20 +14,19 @@ from torch import _C, Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
 from torch_conv._explain import recording
-from torch_conv.sharding import geometry
 from torch_conv.sharding.geometry import axes_of, footprints_of
 
 if TYPE_CHECKING:
     from torch_conv.split import SplitTensor
 
-# What `_C._AutoDispatchBelowAutograd` leaves out of dispatch.
+# The dispatch keys that `_C._AutoDispatchBelowAutograd` excludes.
 _outside = _C._dispatch_tls_local_exclude_set()
 with _C._AutoDispatchBelowAutograd():
     _AUTOGRAD = _C._dispatch_tls_local_exclude_set() - _outside
 
 
 def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What torch hands over when it meets a SplitTensor among the arguments of `func`."""
+    """Implements SplitTensor.__torch_function__."""
     name, names, of_shards = _shard_form(func)
     if of_shards is None:
         raise RuntimeError(name) if names else TypeError(name)
@@ -47,7 +46,7 @@ def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwar
         return _run(func, of_shards, whole, rest, kwargs)
 
 
-_OF_SHARDS_ALONE = ("dim", "wanted")  # arguments of X_split that X has not
+_OF_SHARDS_ALONE = ("dim", "wanted")  # arguments of X_split, not of X
 
 
 def _contains(kind: type[SplitTensor], values: Iterable[Any]) -> bool:
@@ -59,10 +58,10 @@ def _contains(kind: type[SplitTensor], values: Iterable[Any]) -> bool:
 
 
 def of_ready_shards(operator: str) -> Callable[..., SplitTensor | None]:
-    """The short way of a call of `operator`, whose result has as many dimensions as its image.
+    """A call of `operator` that skips `torch_function`, for results with as many dimensions as the image.
 
-    It is for shards that are ready, and where no gradient is wanted; it returns None for all else. It adds 3 us to the
-    operator's own call, where the way by `torch_function` adds 13.
+    It returns None if shards are not ready or a gradient is required. It adds 3 us to the operator's call, and
+    `torch_function` 13 us.
     """
     of_shards = getattr(torch.ops.torch_conv, operator + "_split").default
 
@@ -72,7 +71,7 @@ def of_ready_shards(operator: str) -> Callable[..., SplitTensor | None]:
         if _C.is_grad_enabled() and _C._any_requires_grad(*whole._shards, *rest, **kwargs):
             return None
         dim = kwargs["dim"] = whole._dim
-        if torch.is_inference_mode_enabled():  # there the guard saves nothing and takes 2 us
+        if torch.is_inference_mode_enabled():  # the guard takes 2 us and has no effect there
             return whole._of(of_shards(whole._shards, *rest, **kwargs), dim)
         with _C._AutoDispatchBelowAutograd():
             return whole._of(of_shards(whole._shards, *rest, **kwargs), dim)
@@ -85,7 +84,7 @@ _UNSUPPORTED_OPTIONS = frozenset(("out", *_OF_SHARDS_ALONE))
 
 @functools.cache
 def _shard_form(func: Any) -> tuple[str, tuple[str, ...], Callable[..., list[Tensor]] | None]:
-    """An operator's name, the names of its arguments, and its form of shards; or a sentence, and None."""
+    """An operator's name, its arguments' names and its form on shards; or a refusal, names and None."""
     if not isinstance(func, (OpOverload, OpOverloadPacket)):
         return _refusal(torch.overrides.resolve_name(func) or getattr(func, "__name__", str(func))), (), None
     packet = func if isinstance(func, OpOverloadPacket) else func.overloadpacket
@@ -110,10 +109,7 @@ _NO_GUARD = nullcontext()
 
 
 def gradients_of(*wholes: SplitTensor) -> Any:
-    """Lets autograd see what requires a gradient.
-
-    The functions skip the autograd keys where no tensor among the arguments does, and they do not look at shards.
-    """
+    """Enables the autograd keys if a shard requires a gradient. The functions exclude them without a look at shards."""
     if not (_C.is_grad_enabled() and any(whole.requires_grad for whole in wholes)):
         return _NO_GUARD
     return _C._ForceDispatchKeyGuard(
@@ -130,25 +126,25 @@ def _run(
         return whole._of(shards, _dim_after(dim, dims, shards[0].dim()))
     read = shards_read(func, whole, args, kwargs)
     devices, arrivals = whole.spec.devices, Arrivals(whole._shards, whole._ready)
-    made: dict[int, tuple[Tensor, torch.cuda.Event]] = {}
+    results: dict[int, tuple[Tensor, torch.cuda.Event]] = {}
     for group in groups_of(whole._turns, devices, read, arrivals.over):
-        # Who reads another device's rows waits, in the operator, for what that device's current stream waits for here,
-        # and that stream for him.
+        # In the operator, a stream that reads another device's rows waits for that device's current stream, which waits
+        # for the shard here. That stream also waits for the reader.
         for j in dict.fromkeys(j for i in group for j in read[i]):
             arrivals.wait(j)
         shards = of_shards(whole._shards, *args, dim=dim, wanted=group, **kwargs)
         done = {device: arrivals.stream(device).record_event() for device in {devices[i] for i in group}}
-        made.update((i, (shard, done[devices[i]])) for i, shard in zip(group, shards, strict=True))
-    shards = [made[i][0] for i in range(len(devices))]
-    ready = Ready.of([made[i][1] for i in range(len(devices))])
-    return whole._of(shards, _dim_after(dim, dims, shards[0].dim()), ready, made)
+        results.update((i, (shard, done[devices[i]])) for i, shard in zip(group, shards, strict=True))
+    shards = [results[i][0] for i in range(len(devices))]
+    ready = Ready.of([results[i][1] for i in range(len(devices))])
+    return whole._of(shards, _dim_after(dim, dims, shards[0].dim()), ready, results)
 
 
 class Ready:
-    """Events behind the arrival of each shard, or the kernel that makes it; None: on its current stream.
+    """For each shard, the event behind its copy or its kernel; None for a shard that is ready on the current stream.
 
-    Views of the shards share them, and what is known of them: that all are over is remembered, because a capture could
-    neither ask nor wait.
+    Views of the shards share this object. It remembers that all events have completed, because a capture can neither
+    query events nor wait for them.
     """
 
     def __init__(self, events: Sequence[torch.cuda.Event | None]) -> None:
@@ -157,22 +153,22 @@ class Ready:
 
     @classmethod
     def of(cls, events: Sequence[torch.cuda.Event | None]) -> Ready | None:
-        """None where there is nothing to wait for."""
+        """None if all shards are ready on their current streams."""
         return None if events.count(None) == len(events) else cls(events)
 
     def arriving(self) -> bool:
-        """Whether a shard is still on its way, so that work on the others can begin before."""
+        """Whether a shard has not arrived yet."""
         self._arrived = self._arrived or all(event is None or event.query() for event in reversed(self.events))
         return not self._arrived
 
 
 class Arrivals:
-    """Who waits for the shards of a SplitTensor during one call: no stream waits twice for an event."""
+    """Waits for the shards of a SplitTensor during one call; no stream waits twice for an event."""
 
     def __init__(self, shards: Sequence[Tensor], ready: Ready) -> None:
         self._shards, self._ready = shards, ready.events
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
-        self._over = set() if ready.arriving() else set(self._ready)  # events that have been
+        self._over = set() if ready.arriving() else set(self._ready)  # completed events
         self._awaited: set[tuple[torch.device, torch.cuda.Event]] = set()
         self._kept: set[int] = set()
 
@@ -183,7 +179,7 @@ class Arrivals:
         return self._streams[device]
 
     def over(self, i: int) -> bool:
-        """Whether shard i has arrived; later calls know it from earlier ones."""
+        """Whether shard i has arrived."""
         event = self._ready[i]
         if event is None or event in self._over:
             return True
@@ -193,9 +189,9 @@ class Arrivals:
         return False
 
     def wait(self, i: int) -> None:
-        """Makes the current stream of shard i's device wait for it, and keeps the shard alive there.
+        """Makes the current stream of shard i's device wait for the shard, and keep its memory.
 
-        Its memory belongs to the stream that it was made on, which may be another one.
+        The memory belongs to the stream that allocated it, which may be another one.
         """
         event = self._ready[i]
         if event is None or i in self._kept:
@@ -211,16 +207,13 @@ class Arrivals:
 
 
 def groups_of(
-    turns: Sequence[int],
-    devices: Sequence[torch.device],
-    read: Sequence[Sequence[int]],
-    arrived: Callable[[int], bool],
+    turns: Sequence[int], devices: Sequence[torch.device], read: Sequence[Sequence[int]], arrived: Callable[[int], bool]
 ) -> Iterator[list[int]]:
-    """The shards of a result in groups, each of which one call of the operator makes behind what it reads.
+    """Groups the shards of a result; one call of the operator computes each group.
 
-    One shard of each device at a time, since all links are busy, and with them those whose rows have arrived by then:
-    a host that is slower than the links makes fewer calls. At last those that read other devices' rows, because those
-    devices' streams wait for one another.
+    A group has one shard of each device, because the links of all devices work at once, and further shards whose rows
+    have arrived. The last group has the shards that read other devices' rows, because those streams wait for each
+    other.
     """
     queues: dict[torch.device, list[int]] = {}
     across = []
@@ -240,14 +233,16 @@ def groups_of(
 
 
 def _dim_after(dim: int, dims: int, dims_after: int) -> int:
-    """Dimensions that an operator adds stand before the two of its images; those before them keep their place."""
+    """The split dimension of a result. An operator may add dimensions in front of the last two."""
     return dim if dims == dims_after or dim >= -2 else dim - (dims_after - dims)
 
 
 def shards_read(func: Any, whole: SplitTensor, args: Sequence[Any], kwargs: dict[str, Any]) -> list[list[int]]:
-    """For every shard of the result of `func` the shards of `whole` whose rows it is made of."""
+    """For each shard of the result of `func`, the shards of `whole` that it reads."""
     sizes, dim = whole.spec.sizes, whole.spec.dim
     if -dim > axes_of(str(func)):
         return [[i] for i in range(len(sizes))]
     along = footprints_of(lambda image: func(image, *args, **kwargs), whole._shards[0].detach(), whole.shape)
-    return geometry.shards_read(sizes, along[dim])
+    flags = torch.ops.torch_conv._shards_read(sizes, along[dim])
+    rows = pairwise(range(0, len(flags) + 1, len(sizes)))
+    return [[j for j, read in enumerate(flags[low:high]) if read] for low, high in rows]

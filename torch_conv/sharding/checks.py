@@ -1,4 +1,4 @@
-"""What `split` and SplitTensor refuse: one sentence each."""
+"""Argument checks of `split` and SplitTensor."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def default_devices() -> list[torch.device]:
 def checked_devices(name: str, argument: str, devices: Any) -> list[torch.device]:
     if isinstance(devices, (str, torch.device, int)) or not isinstance(devices, Iterable):
         raise TypeError(f"{name}: {argument} must be a list of devices, got {devices!r}")
-    checked = []
-    for given in devices:
-        checked.append(checked_device(name, argument, given))
+    checked = [checked_device(name, argument, given) for given in devices]
     if not checked:
         raise ValueError(f"{name}: {argument} must have at least one device, got none")
     check_kinds(name, argument, checked)
@@ -89,7 +87,7 @@ def checked_sizes(sizes: Any, dim: int, n: int, parts: int) -> list[int]:
     return [operator.index(size) for size in sizes]
 
 
-def dtype_name(t: Tensor) -> str:
+def dtype_name(t: Any) -> str:
     return str(t.dtype).removeprefix("torch.")
 
 

@@ -1,4 +1,4 @@
-"""Shards on their way between the host and the GPUs: pinned memory, streams of their own, events instead of waiting.
+"""Copies of shards between the host and GPUs, through pinned memory, on separate streams, ordered by events.
 
     host image  |  shard 0  |  shard 1  |  shard 2  |
                       |           |           |          the stream `up` of each device, an event behind each shard
@@ -6,8 +6,8 @@
                       |           |           |          the stream `down` of each device
     host result |  shard 0  |  shard 1  |  shard 2  |
 
-A host tensor is taken as a matrix of bytes, one row for every index in front of the split dimension; a shard is a range
-of columns. Where the rows are short, or the memory is not pinned, they go through pinned buffers.
+A host tensor counts as a matrix of bytes, with a row for each index in front of the split dimension. A shard is a range
+of columns. Short rows and memory that is not pinned go through pinned buffers.
 """
 
 from __future__ import annotations
@@ -21,42 +21,46 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import Tensor
 
-# What a pageable image passes through: so many for every device, made when first needed and kept. 1 GiB at 51.3 GB/s by
-# 4 of 16 MiB, 47.9 by 3, 37.8 by 2 or by 2 of 32 MiB 46.9, 40.9 by 8 of 4 MiB; pinned 54.6 (one NVIDIA H200).
+# Pinned buffers of each device for pageable images, allocated at first use. GB/s for 1 GiB on one NVIDIA H200:
+#
+#     16 MiB: 4 buffers 51.3, 3 buffers 47.9, 2 buffers 37.8
+#     2 of 32 MiB 46.9, 8 of 4 MiB 40.9; pinned image 54.6
 _BUFFERS = 4
-_BUFFER = 16 << 20
-# Shorter rows are gathered by the host rather than copied one by one. 1 GiB in rows of 1 MiB: 47.8 GB/s one by one,
-# 36.7 gathered; in rows of 256 KiB 15.6 and 35.6 (one NVIDIA H200, pinned).
-_ROW = 1 << 20
+_BUFFER_BYTES = 16 << 20
+# The host gathers shorter rows into a buffer. GB/s for 1 GiB on one NVIDIA H200, pinned:
+#
+#     rows of 1 MiB     copied one by one 47.8, gathered 36.7
+#     rows of 256 KiB   copied one by one 15.6, gathered 35.6
+_ROW_BYTES = 1 << 20
 
 
 class DeviceStreams:
-    """The streams of one device and the pinned buffers in front of it."""
+    """The copy streams of one device, and its pinned buffers."""
 
     def __init__(self, device: torch.device) -> None:
         self.up = torch.cuda.Stream(device)
         self.down = torch.cuda.Stream(device)
         self._peer_streams: dict[tuple[str, torch.device], torch.cuda.Stream] = {}
         self._buffers: list[tuple[Tensor, torch.cuda.Event]] = []
-        self._turn = 0
+        self._next = 0
 
     def peer_stream(self, direction: str, other: torch.device) -> torch.cuda.Stream:
-        """A stream on this device for what it receives from another one, or sends there: `way` says which."""
+        """The stream of this device for copies "from" or "to" (the direction) another device."""
         with _lock:
             if (direction, other) not in self._peer_streams:
                 self._peer_streams[direction, other] = torch.cuda.Stream(self.up.device)
             return self._peer_streams[direction, other]
 
     def send(self, chunk: Tensor, target: Tensor) -> None:
-        """Copies a matrix of bytes, at most a buffer's, to contiguous memory of the device; `chunk` may then change.
+        """Copies a matrix of bytes that fits a buffer to contiguous memory of the device.
 
-        `up` is the device's current stream meanwhile.
+        `up` must be the device's current stream. After the call, `chunk` may change.
         """
         if len(self._buffers) < _BUFFERS:
-            self._buffers.append((torch.empty(_BUFFER, dtype=torch.uint8, pin_memory=True), torch.cuda.Event()))
-        self._turn = (self._turn + 1) % len(self._buffers)
-        buffer, free = self._buffers[self._turn]
-        free.synchronize()  # the only wait of the host: until its own buffer has been read
+            self._buffers.append((torch.empty(_BUFFER_BYTES, dtype=torch.uint8, pin_memory=True), torch.cuda.Event()))
+        self._next = (self._next + 1) % len(self._buffers)
+        buffer, free = self._buffers[self._next]
+        free.synchronize()  # the host waits until the device has read the buffer
         staged = buffer[: chunk.numel()].view(chunk.shape)
         staged.copy_(chunk)
         target.copy_(staged, non_blocking=True)
@@ -76,7 +80,7 @@ def streams_of(device: torch.device) -> DeviceStreams:
 
 @contextmanager
 def current_are(streams: Iterable[torch.cuda.Stream]) -> Iterator[None]:
-    """Makes each the current stream of its device: once a call, because that takes the host as long as a copy."""
+    """Makes each stream the current one of its device. This takes the host as long as a copy."""
     with ExitStack() as stack:
         for stream in streams:
             stack.enter_context(torch.cuda.stream(stream))
@@ -84,7 +88,7 @@ def current_are(streams: Iterable[torch.cuda.Stream]) -> Iterator[None]:
 
 
 def memory_order(t: Tensor) -> list[int]:
-    """The dimensions from the outermost in memory to the innermost; as they are if the memory has gaps."""
+    """The dimensions from the outermost in memory to the innermost, or in order if the memory has gaps."""
     order = list(range(t.dim()))
     if not t.is_contiguous():
         by_stride = sorted(order, key=t.stride, reverse=True)
@@ -98,7 +102,7 @@ def inverse(order: Sequence[int]) -> list[int]:
 
 
 def moved(part: Tensor, order: list[int], device: torch.device, non_blocking: bool) -> Tensor:
-    """A part of a tensor with this memory order on another device, in the same order; itself if it is there."""
+    """The part of a tensor on `device`, in the memory order `order`."""
     if part.device == device:
         return part
     return part.permute(order).contiguous().to(device, non_blocking=non_blocking).permute(inverse(order))
@@ -111,7 +115,7 @@ def _bytes_in_rows(t: Tensor, at: int) -> Tensor:
 
 
 def _in_rows(t: Tensor, at: int) -> Sequence[Tensor]:
-    """The blocks of a range along dimension `at` of a contiguous tensor: one for every index in front of it."""
+    """The blocks of a contiguous tensor, one for each index in front of dimension `at`."""
     count = math.prod(t.shape[:at])
     return (t,) if count == 1 else t.view(count, *t.shape[at:]).unbind()
 
@@ -119,10 +123,10 @@ def _in_rows(t: Tensor, at: int) -> Sequence[Tensor]:
 def upload(
     tensor: Tensor, dim: int, sizes: Sequence[int], devices: Sequence[torch.device]
 ) -> tuple[list[Tensor], list[torch.cuda.Event | None]]:
-    """The shards of a CPU tensor on CUDA devices, and the event behind each one's arrival.
+    """Copies the shards of a CPU tensor to CUDA devices. Returns them with events behind their copies.
 
-    A pinned tensor is read where it lies, until then; of another one nothing is read after the call. Shards belong to
-    the streams they arrive on: whoever reads them elsewhere waits for the event and records its stream.
+    A pinned tensor must not change before these events; any other may change after the call. The memory of a shard
+    belongs to its copy stream. Other streams must wait for the event and record themselves (record_stream).
     """
     order = memory_order(tensor)
     tensor = tensor.permute(order).resolve_conj().resolve_neg().contiguous()
@@ -155,14 +159,14 @@ def _send_all(
     begin = 0
     for i, size in enumerate(sizes):
         if size > 0:
-            if pinned and (count == 1 or size * unit >= _ROW):
+            if pinned and (count == 1 or size * unit >= _ROW_BYTES):
                 sending = _sending_rows(_in_rows(parts[i], at), _in_rows(shards[i], at))
             else:
                 columns = _bytes_in_rows(tensor, at)[:, begin * unit : (begin + size) * unit]
                 sending = _sending_staged(columns, _bytes_in_rows(shards[i], at), streams[i])
             queues.setdefault(streams[i], deque()).append(_send_and_record(sending, streams[i], arrived, i))
         begin += size
-    # A chunk for each device in turn, so that all links are busy.
+    # The devices take turns, one chunk each, so that all links are busy.
     with _sending_lock:
         turns = deque(queues.values())
         while turns:
@@ -180,20 +184,20 @@ _sending_lock = threading.Lock()
 def _send_and_record(
     sending: Iterator[None], streams: DeviceStreams, arrived: list[torch.cuda.Event | None], i: int
 ) -> Iterator[None]:
-    """Queues a shard chunk by chunk, and behind the last one the event of its arrival."""
+    """Queues a shard chunk by chunk, then records the event of its arrival."""
     yield from sending
     arrived[i] = streams.up.record_event()
 
 
 def _sending_rows(source: Sequence[Tensor], target: Sequence[Tensor]) -> Iterator[None]:
-    for row, place in zip(source, target, strict=True):
-        place.copy_(row, non_blocking=True)
+    for row, target_row in zip(source, target, strict=True):
+        target_row.copy_(row, non_blocking=True)
         yield
 
 
 def _sending_staged(source: Tensor, target: Tensor, streams: DeviceStreams) -> Iterator[None]:
     count, length = source.shape
-    rows, columns = max(1, _BUFFER // length), min(length, _BUFFER)
+    rows, columns = max(1, _BUFFER_BYTES // length), min(length, _BUFFER_BYTES)
     for row in range(0, count, rows):
         for column in range(0, length, columns):
             piece = slice(row, row + rows), slice(column, column + columns)
@@ -202,7 +206,7 @@ def _sending_staged(source: Tensor, target: Tensor, streams: DeviceStreams) -> I
 
 
 def download(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], turns: Sequence[int], dim: int) -> Tensor:
-    """One pinned tensor of shards on CUDA devices, complete on return; `turns` is the order in which they get ready."""
+    """Concatenates shards on CUDA devices into a pinned tensor, and waits. `turns` is the order of their readiness."""
     order = memory_order(next((s for s in shards if s.numel() > 0), shards[0]))
     at, back = order.index(dim), inverse(order)
     sizes = [s.size(dim) for s in shards]
@@ -212,11 +216,11 @@ def download(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], turns:
     if out.numel() == 0:
         return out.permute(back)
     count, unit = math.prod(shape[:at]), out.element_size() * math.prod(shape[at + 1 :])
-    places = out.split(sizes, at)
+    targets = out.split(sizes, at)
     gathered: list[tuple[torch.cuda.Event, Tensor, Tensor]] = []
     streams = {device: streams_of(device).down for device in {s.device for s in shards}}
     awaited: set[tuple[torch.device, torch.cuda.Event]] = set()
-    # Nothing here needs record_stream: the shards are alive until their streams have been waited for.
+    # The shards live until the host has waited for all streams, so record_stream is not needed.
     try:
         with current_are(streams.values()):
             for i in turns:
@@ -227,16 +231,16 @@ def download(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], turns:
                     awaited.add((device, ready[i]))
                     stream.wait_event(ready[i])
                 source = shards[i].permute(order).resolve_conj().resolve_neg().contiguous()
-                if count == 1 or sizes[i] * unit >= _ROW:
-                    for place, row in zip(_in_rows(places[i], at), _in_rows(source, at), strict=True):
-                        place.copy_(row, non_blocking=True)
+                if count == 1 or sizes[i] * unit >= _ROW_BYTES:
+                    for target, row in zip(_in_rows(targets[i], at), _in_rows(source, at), strict=True):
+                        target.copy_(row, non_blocking=True)
                 else:
                     staged = torch.empty(source.shape, dtype=source.dtype, pin_memory=True)
                     staged.copy_(source, non_blocking=True)
-                    gathered.append((stream.record_event(), places[i], staged))
-        for event, place, staged in gathered:
+                    gathered.append((stream.record_event(), targets[i], staged))
+        for event, target, staged in gathered:
             event.synchronize()
-            place.copy_(staged)
+            target.copy_(staged)
     finally:
         for stream in streams.values():
             stream.synchronize()

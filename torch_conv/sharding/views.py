@@ -1,4 +1,4 @@
-"""Views of a SplitTensor, shard by shard, where the split dimension stays whole."""
+"""Views of a SplitTensor, shard by shard. A shard must stay a range along one dimension."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def reshape(self: SplitTensor, *shape: int | Sequence[int]) -> SplitTensor:
-    """As `Tensor.reshape`, where every shard becomes a range along one dimension of the new shape."""
+    """As `Tensor.reshape`; each shard must be a range along one dimension of the new shape."""
     return _reshaped(self, "reshape", _flat(shape))
 
 
 def flatten(self: SplitTensor, start_dim: int = 0, end_dim: int = -1) -> SplitTensor:
-    """As `Tensor.flatten`, where every shard becomes a range of the new dimension."""
+    """As `Tensor.flatten`; each shard must be a range of the new dimension."""
     dims, shape = self.dim(), list(self.shape)
     start, end = _at("flatten", start_dim, dims), _at("flatten", end_dim, dims)
     if start > end:
@@ -74,7 +74,7 @@ def _reshaped(self: SplitTensor, name: str, shape: list[int]) -> SplitTensor:
         raise ValueError(f"{name}: shape must have {numel} elements, got {tuple(shape)}")
     at = self.dim() + self.spec.dim
     before, behind = math.prod(self.shape[:at]), math.prod(self.shape[at + 1 :])
-    # The new dimension that begins where the split one begins, and whose steps the shards are whole numbers of.
+    # Looks for a new dimension that begins where the split one begins, and that the shards cut at whole indices.
     for new in reversed(range(len(shape))):
         step = math.prod(shape[new + 1 :])
         if math.prod(shape[:new]) != before:

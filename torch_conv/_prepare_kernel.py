@@ -1,30 +1,28 @@
-"""Windows on a GPU before their first call: `torch_conv.kernels.prepare`."""
+"""`torch_conv.kernels.prepare`: the device on which `filter2d` is fastest with a kernel."""
 
 import torch
 from torch import Tensor
 
 
 def prepare(window: Tensor) -> Tensor:
-    """The window where `filter2d` is fastest with it: on the CPU if it is one for 'low_rank', else where it lies.
+    """Copies a kernel to the CPU if `filter2d` then takes 'low_rank', the fastest algorithm for it.
 
-    `filter2d` looks at the values of a window on the CPU only; on a GPU it would have to wait for them. This function
-    waits, once, and no call of `filter2d` with its result does. The copy does not see later changes of `window`.
+    `filter2d` reads the values of a kernel on the CPU only, because it would have to wait for a GPU. This function
+    waits once, and later calls of `filter2d` do not. The copy does not follow changes of `window`.
 
-    `filter2d` itself decides, as it does for planes of 2048 x 2048 pixels on the window's device, other arguments at
-    their defaults; the image has the window's dtype if that is float64, float16 or bfloat16, else float32. For other
-    images and arguments it may take another algorithm than 'low_rank' all the same: for small images, for float64 ones
-    if the window is not, with a stride, or with 'skip' and `normalized` if the window is of rank 2 or more.
+    The decision is that of `filter2d` for planes of 2048 x 2048 pixels on the kernel's device, with default arguments.
+    The image has the kernel's dtype if that is float64, float16 or bfloat16, else float32. `filter2d` may decide
+    otherwise for small images, other dtypes, strides, or 'skip' with `normalized`.
 
     Args:
-        window: (kH, kW), (B, kH, kW) or (B, C, kH, kW), any real dtype and device, as `filter2d` takes it.
+        window: the kernel: (kH, kW), (B, kH, kW) or (B, C, kH, kW), any real dtype and device, as for `filter2d`.
 
     Returns:
-        `window.cpu()`, with its gradient, where `filter2d` then takes 'low_rank'; otherwise `window` itself, as always
-        if it lies on the CPU.
+        `window.cpu()`, with its gradient, if `filter2d` takes 'low_rank' with it; else `window` itself.
 
     Raises:
-        ValueError: if the window has another number of dimensions or no tap.
-        TypeError: if it is no tensor, or of a dtype that is not described above.
+        ValueError: if the kernel has another number of dimensions or no tap.
+        TypeError: if it is not a tensor of a real dtype.
 
     Equivalent to:
         `window.cpu() if "low_rank" in str(torch_conv.explain(filter2d, image, window.cpu())) else window`
@@ -46,7 +44,7 @@ def prepare(window: Tensor) -> Tensor:
     try:
         by_passes = torch.ops.torch_conv._filter2d_by_passes(image, host.detach())
     except RuntimeError as error:
-        if not str(error).startswith("filter2d: "):  # the machine's, not the window's
+        if not str(error).startswith("filter2d: "):  # not about the kernel
             raise
         sentence = str(error).replace("filter2d: kernel", "prepare: window")
         raise (TypeError if "dtype" in sentence else ValueError)(sentence) from None
