@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from torch_conv.bench.common import Result
+from torch_conv.bench.documents import OURS, with_timings
 from torch_conv.bench.results import as_row
-from torch_conv.cli.report.results import OURS, with_timings
-from torch_conv.cli.report.rows import gain, own_chain, us
+from torch_conv.bench.rows import gain, own_chain, us
 
 
 def line(result: Result | dict[str, Any]) -> str:

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 
 import torch_conv
+from torch_conv import _files
+from torch_conv._usage import UsageError
+from torch_conv.bench import machine
 from torch_conv.bench.common import Result
-from torch_conv.cli import UsageError, _files
-from torch_conv.cli.ladder import metadata as machine
 
 PACKAGE = Path(torch_conv.__file__).resolve().parent.parent  # what a fresh interpreter imports from
 
@@ -48,7 +49,7 @@ def processor() -> str:
 def metadata(rounds: int) -> dict[str, Any]:
     """What every result says about where it was measured."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    facts = {**machine(device, rounds), "cpu": processor()}
+    facts = {**machine.metadata(device, rounds), "cpu": processor()}
     del facts["dtype"]  # every row has its own
     if device.type == "cuda":
         facts["l2_bytes"] = torch.cuda.get_device_properties(device).L2_cache_size

@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
+from torch_conv._usage import UsageError
 from torch_conv.bench.common import Candidate, Row, Timing, first_line, make_image, measure
 from torch_conv.bench.families import Family
 from torch_conv.bench.launches import count
 from torch_conv.bench.lines import line
 from torch_conv.bench.pairs import Pair
+from torch_conv.bench.progress import progress_bar
 from torch_conv.bench.results import Results, as_row
 from torch_conv.bench.sampling import keep_freed_memory
-from torch_conv.cli import UsageError
-from torch_conv.cli._images import progress_bar
 
 ABSENT = "not installed: "  # said once, not row by row
 COUNTING_S = 20.0  # for the rivals' launches, after what is timed

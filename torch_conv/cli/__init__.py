@@ -12,10 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-
-class UsageError(Exception):
-    """Bad input from the command line: one plain sentence, exit status 2."""
-
+from torch_conv._files import reason
+from torch_conv._usage import UsageError
 
 LIBRARY_REFUSAL = re.compile(r"[a-z]\w*: ")  # it begins with the function's name
 
@@ -36,6 +34,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="replace an output file that exists already")
 
 
 def printable(text: object) -> str:
@@ -112,8 +114,6 @@ OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT)  # what writing
 
 def refused(args: argparse.Namespace, error: Exception | str) -> int:
     """Says why in one sentence, and returns the exit status."""
-    from torch_conv.cli._files import reason
-
     sentence = " ".join(str(error).split())
     if isinstance(error, OSError) and error.filename is not None:
         sentence = f"{error.filename}: {reason(error)}"

@@ -3,49 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_conv.cli import UsageError
-from torch_conv.cli._files import check_file, write_file
+from torch_conv._files import check_file, write_file
+from torch_conv._usage import UsageError, needed
 
 DEEP_SUFFIXES = (".png", ".tif", ".tiff")
 SUFFIXES = (*DEEP_SUFFIXES, ".jpg", ".jpeg")
 JPEG_QUALITY = 95
-
-
-def needed(module: str, package: str) -> Any:
-    """Imports what only the command line needs."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError(f"{package} is not installed: pip install 'torch-conv[cli]'") from error
-
-
-def progress_bar(still: bool = False) -> Any:
-    """rich's, on a terminal only: elsewhere it would leave an empty line before a sentence.
-
-    A still one is drawn when it is told to, not by a thread that would run beside what is timed.
-    """
-    progress, console = (needed(f"rich.{name}", "rich") for name in ("progress", "console"))
-    screen = console.Console(stderr=True)
-    return progress.Progress(
-        *progress.Progress.get_default_columns(),
-        console=screen,
-        transient=True,
-        auto_refresh=not still,
-        speed_estimate_period=600.0 if still else 30.0,  # seconds; of what is timed one step may take half a minute
-        redirect_stdout=sys.stdout.isatty(),  # lines that go to a file are not the screen's
-        disable=not screen.is_terminal,
-    )
 
 
 @contextlib.contextmanager

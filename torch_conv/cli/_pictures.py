@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv.cli import UsageError
-from torch_conv.cli._files import reason
-from torch_conv.cli._images import needed, silent_libraries
+from torch_conv._files import reason
+from torch_conv._usage import UsageError, needed
+from torch_conv.cli._images import silent_libraries
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "TIFF")  # as Pillow calls them
 BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from torch_conv.bench.documents import SCALING, TIMED, Document, is_positive
+from torch_conv.bench.rows import PARTS, WAYS, gain
 from torch_conv.cli.report import curves, textbook
 from torch_conv.cli.report.drawing import Figure, filling, legend
-from torch_conv.cli.report.results import SCALING, TIMED, Document, is_positive
-from torch_conv.cli.report.rows import PARTS, WAYS, gain
 
 # A number at the end of its bar, on paper: a line may pass there.
 BESIDE: dict[str, Any] = {

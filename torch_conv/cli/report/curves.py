@@ -8,9 +8,9 @@ from math import prod
 from typing import Any
 
 from torch_conv.bench.copies import COPIES
+from torch_conv.bench.documents import OURS, SCALING, TIMED, Document, Row
+from torch_conv.bench.rows import CONVS, FILTER, own_chain, us
 from torch_conv.cli.report.drawing import CHOSEN, Figure, in_order, legend, logarithmic, styles
-from torch_conv.cli.report.results import OURS, SCALING, TIMED, Document, Row
-from torch_conv.cli.report.rows import CONVS, FILTER, own_chain, us
 
 Lines = dict[str, list[tuple[float, float]]]  # of each name: (across, up)
 COLUMNS = 4

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_conv.cli.report.results import OURS, Document
+from torch_conv.bench.documents import OURS, Document
 
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PIXELS = 96  # of an inch

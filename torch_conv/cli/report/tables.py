@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch_conv.bench.documents import HANDOVER, OURS, PAIRED, SCALING, TABLES, TIMED, Document, Row
+from torch_conv.bench.numbers import number, percent
+from torch_conv.bench.rows import PARTS, WAYS, mean, time, us
 from torch_conv.cli.report import markup
-from torch_conv.cli.report.numbers import number, percent
-from torch_conv.cli.report.results import HANDOVER, OURS, PAIRED, SCALING, TABLES, TIMED, Document, Row
-from torch_conv.cli.report.rows import PARTS, WAYS, mean, time, us
 
 
 def tables(document: Document) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from torch_conv.bench.documents import OURS, Document, Row, is_positive
 from torch_conv.cli.report.drawing import Figure, filling, legend, logarithmic, styles
-from torch_conv.cli.report.results import OURS, Document, Row, is_positive
 
 Tables = Mapping[str, Sequence[Row]]
 LABELS = {

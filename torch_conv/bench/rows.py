@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
 
-from torch_conv.cli.report.numbers import duration
-from torch_conv.cli.report.results import OURS, PAIRED, TIMED, Document, Row
+from torch_conv.bench.documents import OURS, PAIRED, TIMED, Document, Row
+from torch_conv.bench.numbers import duration
 
 # Titles of the parts of scaling.py.
 PARTS = {

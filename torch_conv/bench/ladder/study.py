@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from torch_conv._timing import Call, interleaved, median, time_call
-from torch_conv.cli.ladder_columns import Column
+from torch_conv.bench.ladder.columns import Column
 
 Row = dict[str, Any]
 Tensor = torch.Tensor

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv.cli.ladder_bench import Bench, Row, Study, Sweep, Tensor
-from torch_conv.cli.ladder_columns import COLUMNS
+from torch_conv.bench.ladder.columns import COLUMNS
+from torch_conv.bench.ladder.study import Bench, Row, Study, Sweep, Tensor
 
 WINDOWS = (5, 31)  # taps: the chapter's five, and a window whose halo counts
 BLOCK = (256,)

@@ -1,8 +1,7 @@
-"""Files that commands write: refused before any work where they cannot be written, and never seen half-written."""
+"""Files that commands write: checked before any work, written whole or not at all."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -11,11 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from torch_conv.cli import UsageError
-
-
-def add_force(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--force", action="store_true", help="replace an output file that exists already")
+from torch_conv._usage import UsageError
 
 
 def check_file(path: Path | None, force: bool) -> None:
