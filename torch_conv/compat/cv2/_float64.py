@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv.functional._calls import refusal_of
+from torch_conv.functional._refusals import refusal_of
 from torch_conv.functional.filters import box_blur, filter2d, filter2d_separable
 
 _filter2d = torch.ops.torch_conv._filter2d_in_float64.default
