@@ -7,8 +7,9 @@
 
 namespace torch_conv {
 
-// In torch_conv's own scales (torch_conv/functional/_stencils.py has the same numbers): the one that divides a window
-// stands in its row pass, the first, so that no sum between the passes is larger than those of the whole window.
+// In torch_conv's own scales (torch_conv/functional/_derivative_kernels.py has the same numbers): the one that divides
+// a window stands in its row pass, the first, so that no sum between the passes is larger than those of the whole
+// window.
 class Derivatives {
  public:
   // Of images: order 1 (d/dx, d/dy) by sobel, diff, scharr or prewitt; order 2 (xx, xy, yy) by sobel or diff.

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from torch_conv.autograd._node import tensor_of
 from torch_conv.autograd._steps import vjp
 from torch_conv.functional._composites import root, sum_dtype, sum_of_squares
-from torch_conv.functional._stencils import gradient_windows, gradient_windows3d
+from torch_conv.functional._derivative_kernels import gradient_kernels, gradient_kernels3d
 
 Given = dict[str, Any]
 _ops = torch.ops.torch_conv
@@ -43,7 +43,7 @@ def _blurred(given: Given, image: Tensor | None = None) -> Tensor:
 
 
 def _derivatives(given: Given, image: Tensor, mode: str, order: int, normalized: bool) -> list[Tensor]:
-    windows = gradient_windows(mode, order, normalized, image.dtype)
+    windows = gradient_kernels(mode, order, normalized, image.dtype)
     return [_ops.filter2d(image, window, **_around(given)) for window in windows]
 
 
@@ -111,7 +111,7 @@ def gaussian_gradient3d(given: Given) -> Tensor:
     blurred = _ops.filter3d_separable(
         given["input"], given["kernel_x"], given["kernel_y"], given["kernel_z"], **_around(given)
     )
-    windows = gradient_windows3d(given["mode"], 1, blurred.dtype)
+    windows = gradient_kernels3d(given["mode"], 1, blurred.dtype)
     return _length([_ops.filter3d(blurred, window, **_around(given)) for window in windows])
 
 

@@ -30,7 +30,7 @@ def filtered(
     anchor: Sequence[int] = (-1, -1),
     normalized: bool = True,
 ) -> bool:
-    """Has `out` hold what `filter` makes of a float64 image; False where no operator does, and nothing happened."""
+    """Writes the result of `filter` into `out`. False, with nothing written, where no operator serves the call."""
     y, x = anchor
     try:
         if filter is filter2d_separable:
