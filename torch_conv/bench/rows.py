@@ -30,10 +30,7 @@ WAYS = {
 # The filter of scaling.py whose border DTensor's convolution has, too.
 FILTER = "filter2d 3x3 constant"
 # Torch's convolution on all GPUs, by the part of scaling.py: halos exchanged by hand, and of DTensors.
-CONVS = {
-    "rivals": ["cat, F.conv2d", "cat, F.conv2d TF32"],
-    "processes": ["DTensor F.conv2d", "DTensor F.conv2d TF32"],
-}
+CONVS = {"rivals": ["cat, F.conv2d", "cat, F.conv2d TF32"], "processes": ["DTensor F.conv2d", "DTensor F.conv2d TF32"]}
 # First words of filter2d.py's rows that are no names of functions.
 ANY_WINDOW = ("formats", "widths", "windows", "small")
 

@@ -126,14 +126,7 @@ JOBS = [
         args=(13, UNSHARP_SIGMA),
         kwargs={"amount": AMOUNT},
     ),
-    Job(
-        "Sobel edges",
-        torch_conv.sobel,
-        sobel_in_torch,
-        sobel_in_cv2,
-        halo=1,
-        kwargs={"normalized": False},
-    ),
+    Job("Sobel edges", torch_conv.sobel, sobel_in_torch, sobel_in_cv2, halo=1, kwargs={"normalized": False}),
 ]
 
 

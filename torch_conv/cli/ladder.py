@@ -32,12 +32,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     add_force(parser)
     parser.add_argument("--quick", action="store_true", help="images up to 1024x1024 only, and fewer rounds")
-    parser.add_argument(
-        "--table",
-        metavar="NAME[,NAME]",
-        type=names,
-        help="only these of the tables, by name",
-    )
+    parser.add_argument("--table", metavar="NAME[,NAME]", type=names, help="only these of the tables, by name")
     parser.add_argument(
         "--image-size",
         metavar="N[,N]",

@@ -23,12 +23,7 @@ def leaves_out_dtypes(kwargs: dict[str, Any]) -> bool:
 
 
 def without_dtype(
-    fn: Callable[..., Any],
-    exact_integers: bool,
-    input: Tensor,
-    *args: Any,
-    output_dtype: torch.dtype,
-    **kwargs: Any,
+    fn: Callable[..., Any], exact_integers: bool, input: Tensor, *args: Any, output_dtype: torch.dtype, **kwargs: Any
 ) -> Any:
     """The call on an image in the dtype of its sums, rounded once to the output's dtype as the kernels do."""
     if not isinstance(input, Tensor) or input.dtype not in DTYPES:  # which the operator refuses

@@ -177,14 +177,7 @@ def sobel(
     if out is not None:
         check_out_dtype(out, output_dtype)
         _sobel2d_out(
-            input,
-            normalized,
-            eps,
-            border_type=border_type,
-            padding=padding,
-            value=value,
-            algorithm=algorithm,
-            out=out,
+            input, normalized, eps, border_type=border_type, padding=padding, value=value, algorithm=algorithm, out=out
         )
         return out
     return _sobel2d(
@@ -273,25 +266,17 @@ def gaussian_sobel(
         >>> gaussian_sobel(torch.ones(8, 8), 3, 1.0).shape
         torch.Size([8, 8])
     """
-    taps = gaussian_parts("gaussian_sobel", kernel_size, sigma, 4.0, "separable", input)
+    y, x = gaussian_parts("gaussian_sobel", kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
         check_out_dtype(out, output_dtype)
         _gaussian_sobel2d_out(
-            input,
-            taps[1],
-            taps[0],
-            border_type,
-            magnitude=magnitude,
-            padding=padding,
-            value=value,
-            algorithm=algorithm,
-            out=out,
+            input, x, y, border_type, magnitude=magnitude, padding=padding, value=value, algorithm=algorithm, out=out
         )
         return out
     return _gaussian_sobel2d(
         input,
-        taps[1],
-        taps[0],
+        x,
+        y,
         border_type,
         magnitude=magnitude,
         padding=padding,

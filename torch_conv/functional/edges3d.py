@@ -117,27 +117,18 @@ def gaussian_gradient_magnitude3d(
         tensor(3.)
     """
     name = "gaussian_gradient_magnitude3d"
-    taps = gaussian_parts3d(name, kernel_size, sigma, 4.0, "separable", input)
+    z, y, x = gaussian_parts3d(name, kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
         check_out_dtype(out, output_dtype)
         _gaussian_gradient3d_out(
-            input,
-            taps[2],
-            taps[1],
-            taps[0],
-            border_type,
-            derivative=mode,
-            padding=padding,
-            value=value,
-            algorithm=algorithm,
-            out=out,
+            input, x, y, z, border_type, derivative=mode, padding=padding, value=value, algorithm=algorithm, out=out
         )
         return out
     return _gaussian_gradient3d(
         input,
-        taps[2],
-        taps[1],
-        taps[0],
+        x,
+        y,
+        z,
         border_type,
         mode=mode,
         padding=padding,

@@ -67,25 +67,17 @@ def structure_tensor(
         >>> structure_tensor(ramp, 3, 1.0)[0, 0, :, 4, 4]
         tensor([4., 0., 0.])
     """
-    taps = gaussian_parts("structure_tensor", kernel_size, sigma, 4.0, "separable", input)
+    y, x = gaussian_parts("structure_tensor", kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
         check_out_dtype(out, output_dtype)
         _structure_tensor2d_out(
-            input,
-            taps[1],
-            taps[0],
-            border_type,
-            derivative=mode,
-            padding=padding,
-            value=value,
-            algorithm=algorithm,
-            out=out,
+            input, x, y, border_type, derivative=mode, padding=padding, value=value, algorithm=algorithm, out=out
         )
         return out
     return _structure_tensor2d(
         input,
-        taps[1],
-        taps[0],
+        x,
+        y,
         border_type,
         mode=mode,
         padding=padding,
@@ -141,27 +133,11 @@ def thin_edges(
         >>> thin_edges(torch.tensor([0.0, 0, 0, 1, 1, 1]).expand(3, 6), 3, 1.0)[1]
         tensor([0.0000, 0.0000, 2.9037, 0.0000, 0.0000, 0.0000])
     """
-    taps = gaussian_parts("thin_edges", kernel_size, sigma, 4.0, "separable", input)
+    y, x = gaussian_parts("thin_edges", kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
         check_out_dtype(out, output_dtype)
-        _thin_edges2d_out(
-            input,
-            taps[1],
-            taps[0],
-            border_type,
-            padding=padding,
-            value=value,
-            algorithm=algorithm,
-            out=out,
-        )
+        _thin_edges2d_out(input, x, y, border_type, padding=padding, value=value, algorithm=algorithm, out=out)
         return out
     return _thin_edges2d(
-        input,
-        taps[1],
-        taps[0],
-        border_type,
-        padding=padding,
-        value=value,
-        output_dtype=output_dtype,
-        algorithm=algorithm,
+        input, x, y, border_type, padding=padding, value=value, output_dtype=output_dtype, algorithm=algorithm
     )

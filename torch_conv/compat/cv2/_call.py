@@ -42,13 +42,7 @@ ALGO_HINT_DEFAULT = 0
 ALGO_HINT_ACCURATE = 1
 ALGO_HINT_APPROX = 2
 
-_DTYPES = {
-    CV_8U: torch.uint8,
-    CV_16U: torch.uint16,
-    CV_16S: torch.int16,
-    CV_32F: torch.float32,
-    CV_64F: torch.float64,
-}
+_DTYPES = {CV_8U: torch.uint8, CV_16U: torch.uint16, CV_16S: torch.int16, CV_32F: torch.float32, CV_64F: torch.float64}
 _NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES.values()}
 _DEPTH_NAMES = {CV_8U: "CV_8U", CV_16U: "CV_16U", CV_16S: "CV_16S", CV_32F: "CV_32F", CV_64F: "CV_64F"}
 _TAKEN = "uint8, uint16, int16, float32 or float64"
@@ -157,13 +151,7 @@ class Call:
         return whole, _planes(torch.from_numpy(whole))
 
     def _fill(
-        self,
-        out: Tensor | None,
-        filter: Callable[..., Tensor],
-        *args: Any,
-        rows: int,
-        delta: float,
-        **options: Any,
+        self, out: Tensor | None, filter: Callable[..., Tensor], *args: Any, rows: int, delta: float, **options: Any
     ) -> Tensor:
         """The result in `out`, or without it in a tensor of the operator's."""
         if out is not None and self._wants_bands(rows, delta):

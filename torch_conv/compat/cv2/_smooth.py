@@ -79,11 +79,7 @@ def GaussianBlur(
 
 
 def blur(
-    src: Any,
-    ksize: Sequence[int],
-    dst: Any = None,
-    anchor: Sequence[int] = (-1, -1),
-    borderType: int = BORDER_DEFAULT,
+    src: Any, ksize: Sequence[int], dst: Any = None, anchor: Sequence[int] = (-1, -1), borderType: int = BORDER_DEFAULT
 ) -> Any:
     """The mean over a box around each pixel, at a cost that hardly depends on its size.
 

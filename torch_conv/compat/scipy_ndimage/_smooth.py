@@ -113,13 +113,7 @@ def gaussian_filter(
 
 
 def uniform_filter1d(
-    input: Any,
-    size: Any,
-    axis: Any = -1,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
+    input: Any, size: Any, axis: Any = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0
 ) -> Any:
     """The mean along one axis over a box around each pixel, at a cost that hardly depends on its size.
 
