@@ -11,7 +11,7 @@ from torch_conv.bench.rows import gain, own_chain, us
 
 
 def line(result: Result | dict[str, Any]) -> str:
-    """Of a row or a pair."""
+    """The line of a row or a pair."""
     row = with_timings(as_row(result))
     ours, rival, host = row["timings"][OURS], row["best_rival"], row["timings"][OURS].get("host_us")
     parts = [f"{row['device']:4}  {row['name']:46} {ours['median_us']:10.1f} us ±{ours['iqr_us']:6.1f}"]

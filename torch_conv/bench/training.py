@@ -41,7 +41,7 @@ SHAPES = [
 ]
 WAYS = ("eager", "graph")
 DTYPES = (torch.float16, torch.float32)
-RELATIVE = {torch.float16: 1e-2, torch.float32: 1e-3}  # of the largest: torch's and our sums take other orders
+RELATIVE = {torch.float16: 1e-2, torch.float32: 1e-3}  # of the largest value, because torch sums in another order
 Sides = dict[str, Callable[[], Any]]  # "torch" and "torch_conv"
 
 

@@ -22,10 +22,10 @@ JPEG_QUALITY = 95
 
 @contextlib.contextmanager
 def silent_libraries() -> Iterator[None]:
-    """Keeps off the screen what Pillow, OpenCV and libtiff remark on a picture: a refusal is one sentence, and ours."""
+    """Hides messages of Pillow, OpenCV and libtiff, because a refusal is one sentence of ours."""
     with warnings.catch_warnings(), contextlib.ExitStack() as undo:
         warnings.simplefilter("ignore")
-        with contextlib.suppress(OSError):  # where there is no screen
+        with contextlib.suppress(OSError):  # without standard error
             sys.stderr.flush()
             screen = os.dup(2)
             undo.callback(os.close, screen)
@@ -37,7 +37,7 @@ def silent_libraries() -> Iterator[None]:
 
 
 def device_named(name: str | None) -> torch.device:
-    """The device of that name; without a name the GPU, where there is one."""
+    """The device of that name; by default the GPU, if there is one."""
     usable = torch.cuda.is_available() and torch.version.cuda is not None
     if name is None:
         return torch.device("cuda" if usable else "cpu")
@@ -56,7 +56,7 @@ def device_named(name: str | None) -> torch.device:
 
 def check_output(path: Path, force: bool) -> None:
     """Refuses, before any work, a picture that could not be written, or that exists and is not to be replaced."""
-    if os.path.isdir(path):  # never an error, unlike Path's
+    if os.path.isdir(path):  # unlike Path.is_dir, never an error
         raise UsageError(f"{path} is a folder")
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"the output must end in {', '.join(SUFFIXES)}, got {path}")
@@ -64,7 +64,7 @@ def check_output(path: Path, force: bool) -> None:
 
 
 def check_depth(path: Path, dtype: torch.dtype) -> None:
-    """Refuses to write 16 bits a channel where 8 would be left."""
+    """Refuses a format of 8 bits for 16 bits a channel."""
     if dtype == torch.uint16 and path.suffix.lower() not in DEEP_SUFFIXES:
         raise UsageError(f"{path} cannot hold 16 bits a channel: the output must end in {', '.join(DEEP_SUFFIXES)}")
 

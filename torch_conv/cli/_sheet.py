@@ -1,4 +1,4 @@
-"""The demo's contact sheet: every photo whole and enlarged, the original first, then each filter."""
+"""The demo's contact sheet: every photo and a crop, the original first, then each filter."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=run)
 
 
-# What the options' values may be: the rungs hold a window's taps in constant memory, 800 of them.
+# Bounds of the options: a rung has 800 taps of a kernel in constant memory.
 
 
 def names(text: str) -> list[str]:

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
         image = torch.empty(shape, dtype=getattr(torch, args.dtype), device=device)
         with user_arguments():
             torch_conv.prepare(function, image)
-    except RuntimeError as error:  # of a compiler or a driver
+    except RuntimeError as error:  # from a compiler or a driver
         if of_memory(error):
             raise
         raise UsageError(str(error).splitlines()[0]) from error

@@ -1,6 +1,6 @@
-"""What the command line is made of, for other programs: pictures, files whole or as they were, devices, times.
+"""Functions of the command line for other programs: pictures, files, devices, times.
 
-They refuse by `UsageError`, one sentence; Pillow and OpenCV are asked for where they are needed (the extra `cli`).
+They refuse by `UsageError`, one sentence. Pictures need Pillow and OpenCV (the extra `cli`).
 """
 
 from torch_conv._files import check_file, check_folder, make_folder, write_file

@@ -33,8 +33,8 @@ def conv2d(
     """A drop-in for `torch.nn.functional.conv2d`, fast where groups are small.
 
     This project serves depthwise convolutions (one input channel a group, any multiplier), and groups of at most 4
-    input and 8 output channels, where its CUDA and CPU code was measured to be faster. The choice depends on device,
-    memory format, dtype, kernel size and image size. Torch serves all other calls, with its gradients, TF32 and bits.
+    input and 8 output channels. Torch serves them where it was measured to be faster, by device, memory format, dtype,
+    kernel size and image size. Torch serves all other calls, too, with its gradients, TF32 and bits.
     `torch_conv.explain` names the choice for a call and the measured times.
 
     Args:

@@ -16,7 +16,7 @@ from torch_conv.bench.progress import progress_bar
 def measure(benchmark: str, bench: Bench, wanted: Sequence[Study]) -> dict[str, list[Row]]:
     """Every case of every study, with a progress bar; {study: rows}."""
     rows: dict[str, list[Row]] = {study.name: [] for study in wanted}
-    # The strongest torch convolution that sums in float32, as ours does.
+    # The fastest torch convolution with sums in float32, as ours.
     exact = torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False)
     with exact, torch.inference_mode(), progress_bar() as bar:
         task = bar.add_task(benchmark, total=sum(len(study.cases) for study in wanted))
@@ -29,9 +29,9 @@ def measure(benchmark: str, bench: Bench, wanted: Sequence[Study]) -> dict[str, 
 
 
 def show(meta: dict[str, Any], bench: Bench, wanted: Sequence[Study], rows: dict[str, list[Row]], absent: str) -> None:
-    """Prints the machine, the tables and their notes; `absent` says what is missing without a GPU."""
+    """Prints the machine, the tables and their notes; `absent` is the sentence for runs without a GPU."""
     console, terminal = (needed(f"rich.{name}", "rich") for name in ("console", "table"))
-    # A table needs its width; a pipe has none of its own.
+    # A pipe has no width of its own.
     out = console.Console(width=None if sys.stdout.isatty() else 160)
     out.print(f"{meta['gpu'] or meta['cpu']}, torch {meta['torch']}, {meta['threads']} CPU threads", highlight=False)
     if not bench.cuda:

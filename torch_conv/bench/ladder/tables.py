@@ -1,4 +1,4 @@
-"""The tables of the textbook studies: what each one varies, what it measures, and which columns show it."""
+"""The tables of the textbook studies: cases, measurement and columns of each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from torch_conv.bench.ladder.study import (
     error,
 )
 
-SIGMA = 0.8  # of the 3x3 Gaussian before Sobel: close to the binomial window 1-2-1
+SIGMA = 0.8  # of the 3x3 Gaussian before Sobel, close to the binomial taps 1-2-1
 SQUARE = (16, 16)
 WINDOWS = (
     ("gaussian", 3),

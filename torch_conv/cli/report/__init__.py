@@ -1,4 +1,4 @@
-"""`torch-conv report`: files of results as one page that needs nothing else."""
+"""`torch-conv report`: one HTML page from files of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands first: where and when it was measured, how many rows won and lost, and every loss."""
+"""The summary: machines and dates, counts of rows ahead and behind, and every loss."""
 
 from __future__ import annotations
 
