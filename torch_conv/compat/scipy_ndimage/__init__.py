@@ -9,8 +9,8 @@ On the CPU sums follow scipy's order, so results are the same to the last bit. O
 floats are the same up to rounding. There a sum that becomes an integer is computed again in scipy's order if rounding
 could change the integer. This check, and the one for NaN under taps of zero, synchronise with the device.
 
-Three things differ. In `uniform_filter` NaN and Inf stay in the boxes that hold them. scipy's running sum carries
-them, and its rounding, to the end of the line. The rounding shows in integers beyond `2**53` and in those cut from
+Three things differ. In `uniform_filter` NaN and Inf stay in the boxes that hold them. There scipy's running sum carries
+them to the end of the line, and its rounding, too. The rounding shows in integers beyond `2**53` and in those cut from
 floats. float16 is refused even where no axis is filtered. Weights that require a gradient are refused; tensors of
 float32 and float64 propagate gradients as in the library's filters.
 
