@@ -164,10 +164,10 @@ def dilated(taps: Tensor, dilation: int) -> Tensor:
 
 def centred_window(taps: Tensor, dilation: int) -> Tensor:
     """The taps in a square odd kernel, with tap (k - 1) // 2 in the middle and zeros around."""
-    reach = dilation * (max(taps.shape) // 2)
-    window = taps.new_zeros(2 * reach + 1, 2 * reach + 1)
+    radius = dilation * (max(taps.shape) // 2)
+    window = taps.new_zeros(2 * radius + 1, 2 * radius + 1)
     spread = dilated(taps, dilation)
-    top, left = (reach - dilation * ((k - 1) // 2) for k in taps.shape)
+    top, left = (radius - dilation * ((k - 1) // 2) for k in taps.shape)
     window[top : top + spread.shape[0], left : left + spread.shape[1]] = spread
     return window
 

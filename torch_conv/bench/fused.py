@@ -84,8 +84,8 @@ def row(
         if job.step > 1:
 
             def every_second(x: Tensor) -> Tensor:
-                blur = partial(torch_conv.gaussian_blur2d, kernel_size=2 * job.reach + 1)
-                return blur(x, sigma=kernels.default_sigma(2 * job.reach + 1))[..., ::2, ::2].contiguous()
+                blur = partial(torch_conv.gaussian_blur2d, kernel_size=2 * job.halo + 1)
+                return blur(x, sigma=kernels.default_sigma(2 * job.halo + 1))[..., ::2, ::2].contiguous()
 
             return [Candidate("torch_conv + torch", every_second, own=True)]
         apart = Candidate("torch_conv separable", partial(ours, algorithm="separable"), own=True, planned=True)
@@ -126,7 +126,7 @@ def row(
         rivals=listed,
         reference=partial(reference, job),
         border=job.border,
-        halo=job.reach,
+        halo=job.halo,
         taps=job.taps,
         tolerance=TOLERANCE[to] * (job.scale * largest if to.is_floating_point else 1.0),
         spatial=job.spatial,

@@ -27,7 +27,7 @@ class Job:
     name: str
     ours: Callable[..., Tensor]  # (image, algorithm=, output_dtype=)
     chain: Callable[[Tensor, Engine], Tensor]  # (N, 1, ...) -> (N, outputs, ...), unrounded
-    reach: int  # footprint of the chain on each side, in pixels
+    halo: int  # footprint of the chain on each side, in pixels
     taps: int  # multiply-adds a pixel, without taps of 0
     border: str
     outputs: int = 1

@@ -180,8 +180,8 @@ def _difference_parts(
         high = positive_pair(name, "high_sigma", high_sigma)
     if high[0] < low[0] or high[1] < low[1]:
         raise ValueError(f"{name}: high_sigma must be at least low_sigma {(low[0], low[1])}, got {(high[0], high[1])}")
-    wide_y, wide_x = _reaching(name, high[0], truncate), _reaching(name, high[1], truncate)
-    narrow_y, narrow_x = _reaching(name, low[0], truncate), _reaching(name, low[1], truncate)
+    wide_y, wide_x = _truncated_gaussian(name, high[0], truncate), _truncated_gaussian(name, high[1], truncate)
+    narrow_y, narrow_x = _truncated_gaussian(name, low[0], truncate), _truncated_gaussian(name, low[1], truncate)
     narrow = [_centred(narrow_y, wide_y.size(0)), _centred(narrow_x, wide_x.size(0))]
     return _sum_parts(narrow, [-wide_y, wide_x], algorithm, dtype)
 
@@ -195,7 +195,7 @@ def curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torc
 
 def _curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torch.dtype) -> list[Tensor]:
     sy, sx = positive_pair("gaussian_laplace", "sigma", sigma)
-    y, x = _reaching("gaussian_laplace", sy, truncate), _reaching("gaussian_laplace", sx, truncate)
+    y, x = _truncated_gaussian("gaussian_laplace", sy, truncate), _truncated_gaussian("gaussian_laplace", sx, truncate)
     return _sum_parts([_second_derivative(y, sy), x], [y, _second_derivative(x, sx)], algorithm, dtype)
 
 
@@ -255,7 +255,7 @@ def _gaussian(size: int, sigma: float) -> Tensor:
     return exact_tensor(gaussian_taps(size, sigma))
 
 
-def _reaching(name: str, sigma: float, truncate: float) -> Tensor:
+def _truncated_gaussian(name: str, sigma: float, truncate: float) -> Tensor:
     return _gaussian(size_of(name, sigma, truncate), sigma)
 
 

@@ -41,7 +41,7 @@ def gaussian_blur2d(
             sample. The values of a tensor on a GPU are not checked. It must be given.
         border_type: as in `filter2d`.
         separable: two passes of one axis each; False takes one dense kernel, whose rounding differs slightly.
-        truncate: reach of the kernel in standard deviations where `kernel_size` is None.
+        truncate: radius of the kernel in standard deviations where `kernel_size` is None.
         padding: 'same' or 'valid'.
         value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
@@ -252,7 +252,7 @@ def difference_of_gaussians(
         low_sigma: standard deviation of the narrow Gaussian in pixels, > 0: a number or (sigma_y, sigma_x).
         high_sigma: standard deviation of the wide Gaussian, at least `low_sigma`; by default 1.6 times `low_sigma`.
         border_type: as in `filter2d` (skimage's default is 'replicate').
-        truncate: reach of each Gaussian in standard deviations.
+        truncate: radius of each Gaussian in standard deviations.
         padding: 'same' or 'valid'.
         value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
@@ -299,7 +299,7 @@ def gaussian_laplace(
         input: image (..., H, W), as in `filter2d`.
         sigma: standard deviation in pixels, > 0: a number or (sigma_y, sigma_x).
         border_type: as in `filter2d` (scipy's default, which it calls 'reflect', is 'symmetric' here).
-        truncate: reach of the kernel in standard deviations.
+        truncate: radius of the kernel in standard deviations.
         padding: 'same' or 'valid'.
         value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.

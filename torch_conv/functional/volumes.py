@@ -288,7 +288,7 @@ def gaussian_blur3d(
             row per sample. Voxels that are no cubes need a number per axis. The values of a tensor on a GPU are not
             checked.
         border_type: as in `filter3d`.
-        truncate: reach of the kernel in standard deviations where `kernel_size` is None.
+        truncate: radius of the kernel in standard deviations where `kernel_size` is None.
         padding: 'same' or 'valid'.
         value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.

@@ -30,7 +30,7 @@ class GaussianBlur2d(_Gaussian):
             `torch.nn.Parameter`. The values of a tensor on a GPU are not checked.
         border_type: as in `torch_conv.filter2d`.
         separable: two passes of one axis each; False takes one dense kernel, whose rounding differs slightly.
-        truncate: reach of the kernel in standard deviations where `kernel_size` is None.
+        truncate: radius of the kernel in standard deviations where `kernel_size` is None.
         padding: 'same' or 'valid'.
         value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
@@ -103,7 +103,7 @@ class GaussianBlur3d(_Gaussian):
         sigma: standard deviation in voxels, > 0: a number, (sigma_z, sigma_y, sigma_x), or a tensor (1|B, 3) with a
             row per sample, held as in `GaussianBlur2d`. Voxels that are no cubes need a number per axis.
         border_type: as in `torch_conv.filter3d`.
-        truncate: reach of the kernel in standard deviations where `kernel_size` is None.
+        truncate: radius of the kernel in standard deviations where `kernel_size` is None.
         padding: 'same' or 'valid'.
         value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.

@@ -305,5 +305,5 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def _memory(t: Tensor) -> tuple[int, int]:
-    reach = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
-    return t.data_ptr(), t.data_ptr() + (reach + 1) * t.element_size()
+    last = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
+    return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()

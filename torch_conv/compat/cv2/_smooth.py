@@ -66,11 +66,11 @@ def GaussianBlur(
         width, height = 1 if columns == 1 else width, 1 if rows == 1 else height
     if sigma_y <= 0:
         sigma_y = sigma_x
-    reach = 3 if call.image.dtype == torch.uint8 else 4
+    sigmas = 3 if call.image.dtype == torch.uint8 else 4
     if width <= 0 and sigma_x > 0:
-        width = round(2 * reach * sigma_x + 1) | 1
+        width = round(2 * sigmas * sigma_x + 1) | 1
     if height <= 0 and sigma_y > 0:
-        height = round(2 * reach * sigma_y + 1) | 1
+        height = round(2 * sigmas * sigma_y + 1) | 1
     if width <= 0 or width % 2 == 0 or height <= 0 or height % 2 == 0:
         raise ValueError(f"GaussianBlur: ksize must be odd, or 0 where a sigma is given, got ({width}, {height})")
     bits = {torch.uint8: 8, torch.uint16: 16}.get(call.image.dtype, 0)

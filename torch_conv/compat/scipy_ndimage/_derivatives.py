@@ -153,7 +153,7 @@ def gaussian_laplace(
     """
     image = image_of("gaussian_laplace", input)
     target = target_of("gaussian_laplace", output, image)
-    value, reach = border_value("gaussian_laplace", cval), _reach(kwargs)
+    value, truncation = border_value("gaussian_laplace", cval), _truncation(kwargs)
     dims = axes_of(axes, image.values.dim())
     sigmas = per_axis(sigma, len(dims))
     if len(dims) < image.values.dim():
@@ -163,7 +163,7 @@ def gaussian_laplace(
         sigmas = of_all
 
     def derivative(axis: Any, mode: Any) -> Image:
-        return gaussian_passes(image, sigmas, _orders(2, axis, image), target.kind, mode, value, **reach)
+        return gaussian_passes(image, sigmas, _orders(2, axis, image), target.kind, mode, value, **truncation)
 
     return target.take(_total(image, target.kind, derivative, axes, mode))
 
@@ -205,10 +205,10 @@ def gaussian_gradient_magnitude(
     """
     image = image_of("gaussian_gradient_magnitude", input)
     target = target_of("gaussian_gradient_magnitude", output, image)
-    value, reach = border_value("gaussian_gradient_magnitude", cval), _reach(kwargs)
+    value, truncation = border_value("gaussian_gradient_magnitude", cval), _truncation(kwargs)
 
     def derivative_squared(axis: Any, mode: Any) -> Image:
-        result = gaussian_passes(image, sigma, _orders(1, axis, image), target.kind, mode, value, **reach)
+        result = gaussian_passes(image, sigma, _orders(1, axis, image), target.kind, mode, value, **truncation)
         return result._replace(values=squared(result.values, target.kind))
 
     return target.take(_total(image, target.kind, derivative_squared, axes, mode, then=root))
@@ -252,7 +252,7 @@ def _orders(order: int, axis: int, image: Image) -> list[int]:
     return orders
 
 
-def _reach(kwargs: dict[str, Any]) -> dict[str, Any]:
+def _truncation(kwargs: dict[str, Any]) -> dict[str, Any]:
     """The keywords that scipy passes to `gaussian_filter`, which refuses all others."""
     for given in kwargs:
         if given not in ("truncate", "radius"):

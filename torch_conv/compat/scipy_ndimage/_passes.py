@@ -112,15 +112,14 @@ def gaussian_taps(sigma: Any, order: Any, truncate: Any, radius: Any) -> Weights
     numpy computes it, since torch's exponential differs in the last place, which shows in integers.
     """
     sigma = plain(sigma)
-    reach = int(truncate * float(sigma) + 0.5)
-    if radius is not None:
-        reach = radius
-    if not isinstance(reach, numbers.Integral) or reach < 0:
+    if radius is None:
+        radius = int(truncate * float(sigma) + 0.5)
+    if not isinstance(radius, numbers.Integral) or radius < 0:
         raise ValueError("Radius must be a nonnegative integer.")
     if order < 0:
         raise ValueError("order must be non-negative")
     variance = sigma * sigma
-    x = np.arange(-reach, reach + 1)
+    x = np.arange(-index(radius), index(radius) + 1)
     bell = np.exp(-0.5 / variance * x**2)
     bell = bell / bell.sum()
     if order == 0:

@@ -39,8 +39,8 @@ def gaussian_filter1d(
         output: as in `correlate`.
         mode: as in `correlate`.
         cval: pixel value outside for 'constant'.
-        truncate: reach of the kernel in standard deviations.
-        radius: reach of the kernel in pixels; `truncate` then has no effect.
+        truncate: radius of the kernel in standard deviations.
+        radius: radius of the kernel in pixels; `truncate` then has no effect.
 
     Returns:
         Array or tensor of the input's shape, or `output` if it receives the result.
@@ -84,8 +84,8 @@ def gaussian_filter(
         output: as in `correlate`; every pass stores this dtype.
         mode: as in `correlate`, one or one per filtered axis.
         cval: pixel value outside for 'constant'.
-        truncate: reach of the kernel in standard deviations.
-        radius: reach of the kernel in pixels, one number or one per filtered axis.
+        truncate: radius of the kernel in standard deviations.
+        radius: radius of the kernel in pixels, one number or one per filtered axis.
         axes: the axes to filter along, by default all; the k-th sigma, order, mode and radius belong to the k-th.
 
     Returns:
