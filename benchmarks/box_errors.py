@@ -1,9 +1,9 @@
-"""How far boxes are from the exact mean, as the table docs/box_errors.md.
+"""The errors of boxes against the exact mean, as the table docs/box_errors.md.
 
 python benchmarks/box_errors.py [--device cuda] [--output docs/box_errors.md]
 
-An error is given in units in the last place of the mean of |x| inside the window, of the dtype that sums are made in,
-and is the largest over all pixels. The exact means are sums of 80-bit floats. Both devices give the same bits.
+An error is the largest over all pixels. Its unit is the last place of the mean of |x| inside the box, in the dtype of
+the sums. The exact means are sums of 80-bit floats. Both devices give the same bits.
 """
 
 from __future__ import annotations

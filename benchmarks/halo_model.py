@@ -1,12 +1,12 @@
-"""What calls of torch_conv.distributed take, beside the model of docs/multi_node.md: processes of one host.
+"""Times of torch_conv.distributed beside the model of docs/multi_node.md, with processes of one host.
 
     python benchmarks/halo_model.py --ranks 2                   # gloo, each process with one thread
     python benchmarks/halo_model.py --ranks 4 --device cuda     # NCCL
 
 First the exchange alone, both neighbours' rows of growing length: time = latency + bytes / bandwidth, fitted. Then
-filter2d 3x3 and a Gaussian of 31 taps: interior, exchange and boundary strips alone; the model; calls whose rows
-travel while the interior is filtered, and calls that wait for them first, with and without comparison. A time is the
-median of rounds in which all take turns, until the slowest rank is done.
+filter2d 3x3 and a Gaussian of 31 taps: interior, exchange and boundary strips alone, the model, and whole calls. Some
+calls filter the interior while rows travel, others wait first, with and without comparison. A time is the median of
+interleaved rounds, each until the slowest rank is done.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where F.conv1d, F.conv2d and F.conv3d are ahead of our kernels: measurements for csrc/dispatch/conv/handover_table.h.
+"""F.conv1d, F.conv2d and F.conv3d against our kernels: measurements for csrc/dispatch/conv/handover_table.h.
 
 python benchmarks/handover.py [--device cuda] [--only '*NHWC*'] [--seconds 230] [--json FILE] [--list]
 python benchmarks/handover.py --device cpu --json FILE --again       # on a CPU that others use: some runs
@@ -6,9 +6,9 @@ python benchmarks/handover.py --tuned FILE
 
 python benchmarks/handover.py --ours FILE --only 'depthwise*'        # our kernels have changed, torch has not
 
-A line is one convolution: our time with algorithm='ours', torch's with its default settings and, after a second
-run with --tuned FILE, with cudnn.benchmark on; and the better of torch's over ours: below 1 torch is ahead. The second
-run must be another process: cuDNN's plans are cached by the call's sizes, whichever way they were found.
+A line is one convolution: our time with algorithm='ours', torch's time with default settings, and the ratio of torch's
+best over ours. Below 1 torch is faster. A second run with --tuned FILE adds torch's time with cudnn.benchmark on. It
+must be another process, because cuDNN caches plans by the sizes of a call.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from report_scaling import scaling_tables  # noqa: E402
 from report_tables import tables  # noqa: E402
 from report_textbook import textbook  # noqa: E402
 
-from torch_conv.cli.report.results import Document, files_of, read  # noqa: E402
+from torch_conv.bench.documents import Document, files_of, read  # noqa: E402
 
 PAGES = ROOT / "docs" / "benchmarks"
 BEGIN, END = "<!-- {}: begin, written by benchmarks/report.py -->", "<!-- {}: end -->"

@@ -7,10 +7,10 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from torch_conv.bench.documents import OURS, Document, Row
+from torch_conv.bench.rows import us
 from torch_conv.cli.report import curves, textbook
 from torch_conv.cli.report.drawing import Figure, logarithmic
-from torch_conv.cli.report.results import OURS, Document, Row
-from torch_conv.cli.report.rows import us
 
 
 def volumes(documents: Sequence[Document]) -> Iterator[Figure]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from report_tables import markdown, wrong
 
-from torch_conv.cli.report.numbers import percent, ratio
-from torch_conv.cli.report.results import OURS, SCALING, Document, Row
-from torch_conv.cli.report.rows import CONVS, FILTER, us
+from torch_conv.bench.documents import OURS, SCALING, Document, Row
+from torch_conv.bench.numbers import percent, ratio
+from torch_conv.bench.rows import CONVS, FILTER, us
 
 # (what a reader calls it, the benchmark, the name of its row)
 ROWS = [

@@ -6,9 +6,9 @@ from math import prod
 
 from report_tables import markdown, wrong
 
-from torch_conv.cli.report.numbers import duration, percent, ratio
-from torch_conv.cli.report.results import Document, Row
-from torch_conv.cli.report.rows import CONVS, PARTS, time, us
+from torch_conv.bench.documents import Document, Row
+from torch_conv.bench.numbers import duration, percent, ratio
+from torch_conv.bench.rows import CONVS, PARTS, time, us
 
 Parts = dict[str, list[Row]]  # the rows by the part of scaling.py
 Table = tuple[list[str], list[list[str]]]  # headings, and lines

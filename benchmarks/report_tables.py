@@ -7,9 +7,9 @@ from math import prod
 from typing import Any
 
 from torch_conv.bench.copies import COPIES
-from torch_conv.cli.report.numbers import duration, percent, ratio
-from torch_conv.cli.report.results import OURS, Document, Row
-from torch_conv.cli.report.rows import fastest, gain, own_chain, time, us
+from torch_conv.bench.documents import OURS, Document, Row
+from torch_conv.bench.numbers import duration, percent, ratio
+from torch_conv.bench.rows import fastest, gain, own_chain, time, us
 
 # The convolution that a benchmark's rows are compared with, where it is not F.conv2d.
 CONVS = {"filter3d": "F.conv3d", "depthwise1d": "F.conv1d", "depthwise3d": "F.conv3d", "fused": "F.conv"}

@@ -8,8 +8,8 @@ from typing import Any
 from report_ages import measured
 from report_tables import markdown
 
-from torch_conv.cli.ladder_columns import COLUMNS, Column
-from torch_conv.cli.report.results import Document
+from torch_conv.bench.documents import Document
+from torch_conv.bench.ladder.columns import COLUMNS, Column
 
 # The 3-D study's own figures, in ms: 128x128x8, a window that it calls 7x7x7, an RTX 500 Ada and a Core Ultra 7.
 PUBLISHED = {"gold CPU": 5616.0, "naive": 2.677, "constant + shared tile": 1.049, "separable, 3 x 1-D": 0.568}

@@ -1,14 +1,14 @@
-"""Images and volumes in shards on several GPUs: what of N GPUs' speed is reached; README.md states the rules.
+"""Images and volumes in shards on several GPUs: the efficiency of N GPUs; README.md states the rules.
 
     python benchmarks/scaling.py --devices 2 --json benchmarks/results/scaling2-h100.json
     python benchmarks/scaling.py --device cpu                  # tiny, to see that it runs
     python benchmarks/scaling.py --only host,link,'strong/*7x7*'
 
-Parts: strong (one image, one GPU against all), weak (an image for each GPU), link and host (from host memory and back),
-gather (between GPUs), rivals (halos by hand), processes (torch.distributed), graph (the devices' time alone).
+Parts: strong (one image, one GPU against all), weak (an image for each GPU), link and host (from host memory and back).
+More parts: gather (between GPUs), rivals (halos by hand), processes (torch.distributed), graph (device time alone).
 
-Efficiency is the time of one GPU divided by N times that of N. Times are the clock's over a queue of calls of at least
-20 ms, all GPUs idle before and after; those of `graph` come from one CUDA graph that spans the GPUs.
+Efficiency is the time of one GPU divided by N times that of N. Times are clock times of a queue of calls of at
+least 20 ms, with all GPUs idle before and after. Times of `graph` come from one CUDA graph that spans the GPUs.
 """
 
 from __future__ import annotations

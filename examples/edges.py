@@ -1,10 +1,10 @@
-"""The edges of a photograph, each picture made in one launch: from one read of the photograph and one write.
+"""The edges of a photograph, each picture made in one launch with one read and one write.
 
     python examples/edges.py                                # the cup of coffee that scikit-image ships
     python examples/edges.py --photo photo.jpg --device cpu --output edges.jpg
 
-Prints the plan of every call, which says so, and draws the photograph, the magnitude of its gradient, its edges one
-pixel thin and the directions that the structure tensor finds: the colour is the direction, the brightness the strength.
+Prints the plan of every call. Draws the photograph, the magnitude of its gradient, its edges one pixel thin, and the
+directions of the structure tensor: the colour is the direction, the brightness the strength.
 """
 
 from __future__ import annotations

@@ -4,11 +4,10 @@
     python examples/multi_gpu.py --devices cpu,cpu,cpu --size 2048      # shards on the CPU
     python examples/multi_gpu.py --photo photo.jpg --devices cuda:0,cuda:0,cuda:1,cuda:1 --output edges.png
 
-The photograph, enlarged, lies in host memory; its shards of rows travel to the GPUs, are filtered there behind one
-another while others are still on their way, and come back. The Gaussian is as wide as two pixels of the photograph, so
-at this size its window is hundreds of rows high: rows at a boundary between shards need hundreds of the neighbour's.
-Prints the time and whether one device alone gives the same bits, and draws the photograph and its edges, with a tick
-at the side where one shard ends and the next one begins.
+The enlarged photograph lies in host memory. Its shards of rows are copied to the GPUs, filtered while others are on
+their way, and copied back. The Gaussian is as wide as two pixels of the photograph, so its kernel is hundreds of rows
+high. Boundary strips read as many rows of the neighbour. Prints the time and whether one device gives the same
+bits. Draws the photograph and its edges, with a tick at the side between shards.
 """
 
 from __future__ import annotations

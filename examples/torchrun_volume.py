@@ -1,12 +1,12 @@
-"""A volume that is spread over processes, one GPU each, is smoothed, and the edges in it found.
+"""Smooths a volume that is sharded over processes, one GPU each, and finds its edges.
 
     torchrun --nproc-per-node=2 examples/torchrun_volume.py
     torchrun --nproc-per-node=4 examples/torchrun_volume.py --size 1536 --sigma 3
     torchrun --nproc-per-node=2 examples/torchrun_volume.py --device cpu --size 96
 
-Each process makes its slab of the volume, a brain scan (a CT phantom where nilearn is not installed) repeated in all
-directions, so that no process ever holds all of it. Prints the time of every step, and whether voxels on both sides of
-the first shard boundary have the bits that one device gives them.
+Each process makes its slab of the volume, so that no process ever holds all of it. The volume repeats a brain scan in
+all directions, or a CT phantom where nilearn is not installed. Prints the time of every step, and whether voxels on
+both sides of the first shard boundary have the bits that one device gives them.
 """
 
 from __future__ import annotations

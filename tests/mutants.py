@@ -28,7 +28,7 @@ class Mutant(NamedTuple):
 
 CAUSAL = "csrc/kernels/causal/cpu/cpu.cpp"
 EXTENSION = "torch_conv/autograd/_extension.py"
-NUMBERS = "torch_conv/functional/_window_numbers.py"
+NUMBERS = "torch_conv/functional/_kernel_arguments.py"
 DIRECT = "csrc/kernels/direct/cpu_body.h"
 MUTANTS = [
     Mutant("state after a sequence, a step early", CAUSAL, "p.l - (p.k - 1) + j;", "p.l - p.k + j;", "causal_conv1d*"),
@@ -54,7 +54,7 @@ MUTANTS = [
     Mutant("size of an extended image", "torch_conv/autograd/_filters.py", "[n + b + a for", "[n + b + b for", "gradients*"),
     Mutant("fixed Gaussians of cv2", "torch_conv/compat/cv2/_taps.py", "if sigma <= 0 and size in", "if sigma < 0 and size in", "compat_cv2*"),
     Mutant("sigma of cv2", "torch_conv/compat/cv2/_taps.py", "0.15 * size + 0.35", "0.15 * size + 0.36", "compat_cv2*"),
-    Mutant("flipped weights of scipy", "torch_conv/compat/scipy_ndimage/_windows.py", "taps = np.flip(taps)", "taps = np.flip(taps, -1)", "compat_scipy_ndimage"),
+    Mutant("flipped weights of scipy", "torch_conv/compat/scipy_ndimage/_correlate.py", "taps = np.flip(taps)", "taps = np.flip(taps, -1)", "compat_scipy_ndimage"),
     Mutant("shape of a strided fake", "torch_conv/fakes/shapes.py", "// stride[a] + 1 for", "// stride[a] for", "opcheck compile"),
     Mutant("radius of a Gaussian", NUMBERS, "int(truncate * sigma + 0.5)", "int(truncate * sigma)", "gaussian_blur2d reference"),
     Mutant("windows of too many taps", NUMBERS, "truncate * sigma > 1e9", "truncate * sigma > 1e12", "errors* numbers gaussian_blur2d windows"),

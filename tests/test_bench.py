@@ -8,13 +8,12 @@ from copy import deepcopy
 import pytest
 from command_line import refused, run
 
-from torch_conv.bench import running
+from torch_conv.bench import documents, running
 from torch_conv.bench.common import Result, Timing
 from torch_conv.bench.compare import ratios_of
 from torch_conv.bench.copies import without_latency, worth_a_copy
 from torch_conv.bench.families import NAMES, family_named
 from torch_conv.bench.lines import line
-from torch_conv.cli.report import results
 
 FAMILY = "depthwise3d"
 QUICK = ["bench", FAMILY, "--device", "cpu", "--quick"]
@@ -101,8 +100,8 @@ def test_a_quick_run_writes_what_the_report_reads(written, tmp_path):
     assert written["metadata"]["rounds"] == 5
     assert [(row["name"], row["correct"]) for row in written["rows"]] == [(name, True) for name in ROWS]
     (tmp_path / "new.json").write_text(json.dumps(written))
-    (document,) = results.read(tmp_path / "new.json")
-    assert (document.form, len(document.rows)) == (results.TIMED, 2)
+    (document,) = documents.read(tmp_path / "new.json")
+    assert (document.form, len(document.rows)) == (documents.TIMED, 2)
 
 
 def compared(document, path, capsys, *more):

@@ -12,9 +12,9 @@ import torch
 from strategies import make_image
 from tolerance import assert_same_bits
 
+from torch_conv.bench.documents import SCALING, TABLES, Document, files_of, read
+from torch_conv.bench.rows import FILTER
 from torch_conv.cli.report import curves
-from torch_conv.cli.report.results import SCALING, TABLES, Document, files_of, read
-from torch_conv.cli.report.rows import FILTER
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

@@ -211,7 +211,8 @@ def test_an_interruption_leaves_nothing_behind(photo, monkeypatch, capsys):
 def test_a_folder_on_a_full_disk(tmp_path, monkeypatch, capsys, arguments):
     pytest.importorskip("matplotlib")
     pytest.importorskip("skimage")
-    from torch_conv.cli import ladder, ladder_tables
+    from torch_conv.bench.ladder import tables as ladder_tables
+    from torch_conv.cli import ladder
 
     rows = {name: [{"size": 8, "k": 3, "cpu_ms": 1.0}] for name in ("size", "window", "fused")}
     monkeypatch.setattr(ladder_tables, "studies", lambda cuda, quick: [])

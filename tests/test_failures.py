@@ -10,7 +10,7 @@ from tolerance import assert_same_bits
 
 import torch_conv
 from torch_conv._failures import is_machine_failure
-from torch_conv.functional._calls import refusal_of
+from torch_conv.functional._refusals import refusal_of
 
 # As torch 2.11 to 2.15 say it.
 FAILURES = [

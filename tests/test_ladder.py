@@ -12,7 +12,10 @@ from tolerance import assert_same_bits
 
 import torch_conv
 from torch_conv import _timing, kernels
-from torch_conv.cli import ladder_bench, ladder_borders, ladder_tables, main
+from torch_conv.bench.ladder import borders as ladder_borders
+from torch_conv.bench.ladder import study as ladder_bench
+from torch_conv.bench.ladder import tables as ladder_tables
+from torch_conv.cli import main
 
 RUNGS = ("naive", "constant", "tiled", "l2_halo")
 BLOCKS = ((8, 8), (16, 16), (32, 8), (32, 16))

@@ -14,7 +14,7 @@ from strategies import make_image
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torch_conv
-from torch_conv.functional import _eager, _memory
+from torch_conv.functional import _eager, _kernel_cache
 
 MOST_BYTES = 64 << 20
 GIVEN = calls()
@@ -35,7 +35,7 @@ def forgetful():
     """Nothing is remembered yet; windows of other tests are not taken."""
 
     def forget():
-        _memory._make_once.cache_clear()
+        _kernel_cache._make_once.cache_clear()
         _eager._prepared.clear()
         _eager._routes.clear()
 
@@ -131,7 +131,7 @@ def remembered_tensors():
     """What the cache of windows refers to, its own dictionary aside."""
     return [
         made
-        for store in gc.get_referents(_memory._make_once)
+        for store in gc.get_referents(_kernel_cache._make_once)
         if isinstance(store, dict)
         for made in store.values()
         if isinstance(made, (torch.Tensor, list))
@@ -204,7 +204,7 @@ def test_windows_are_remembered_by_bytes(forgetful):
     before = tensor_bytes()
     for k in range(3, 1025, 8):
         torch_conv.laplacian(image, k)
-    assert tensor_bytes() - before <= _memory.MOST_BYTES <= MOST_BYTES
+    assert tensor_bytes() - before <= _kernel_cache.MOST_BYTES <= MOST_BYTES
 
 
 def test_many_small_windows_are_remembered_by_bytes(forgetful):
@@ -212,5 +212,5 @@ def test_many_small_windows_are_remembered_by_bytes(forgetful):
     before, objects = tensor_bytes(), len(gc.get_objects())
     for i in range(20000):
         torch_conv.gaussian_blur2d(image, 3, 1.0 + i / 1000)
-    assert tensor_bytes() - before <= _memory.MOST_BYTES
+    assert tensor_bytes() - before <= _kernel_cache.MOST_BYTES
     assert len(gc.get_objects()) - objects < 100_000

@@ -1,5 +1,5 @@
-// Filters an image through torch_conv's operators, then runs a model that uses them as an AOTInductor package and as a
-// TorchScript module, and compares every result with what Python computed.
+// Filters an image through torch_conv's operators, and runs a model that uses them, as an AOTInductor package and as a
+// TorchScript module. Every result is compared with Python's.
 //
 //     torch_conv_example FOLDER [LIBRARY]      FOLDER as export.py left it; LIBRARY, torch_conv/_C.abi3.so
 //

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from torch_conv.autograd._node import Arguments, Formula, tensor_of
 from torch_conv.autograd._vjp import vjp
 from torch_conv.functional._composites import root, sum_dtype, sum_of_squares
-from torch_conv.functional._stencils import gradient_windows, gradient_windows3d
+from torch_conv.functional._derivative_kernels import gradient_kernels, gradient_kernels3d
 
 _ops = torch.ops.torch_conv
 
@@ -42,7 +42,7 @@ def _blurred(given: Arguments, image: Tensor | None = None) -> Tensor:
 
 
 def _derivatives(given: Arguments, image: Tensor, mode: str, order: int, normalized: bool) -> list[Tensor]:
-    kernels = gradient_windows(mode, order, normalized, image.dtype)
+    kernels = gradient_kernels(mode, order, normalized, image.dtype)
     return [_ops.filter2d(image, kernel, **_border_options(given)) for kernel in kernels]
 
 
@@ -111,7 +111,7 @@ def gaussian_gradient3d(given: Arguments) -> Tensor:
     blurred = _ops.filter3d_separable(
         given["input"], given["kernel_x"], given["kernel_y"], given["kernel_z"], **_border_options(given)
     )
-    kernels = gradient_windows3d(given["mode"], 1, blurred.dtype)
+    kernels = gradient_kernels3d(given["mode"], 1, blurred.dtype)
     return _length([_ops.filter3d(blurred, kernel, **_border_options(given)) for kernel in kernels])
 
 

@@ -1,1 +1,1 @@
-"""The families of benchmarks: what each measures, who competes, and how a figure is made."""
+"""The families of benchmarks: workloads, rivals, and how a time is measured."""

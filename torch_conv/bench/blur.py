@@ -24,13 +24,11 @@ from torch_conv.bench.rivals import absent, by_fft, cudnn, cupyx_candidate, korn
 
 SIZES = (3, 5, 9, 15, 31, 63, 127, 255)
 SIDE = {"cuda": 4096, "cpu": 1024}
-TAP_BY_TAP_BELOW = (
-    64  # F.avg_pool2d and torchvision take every tap of a window: seconds to minutes beyond, of many images
-)
+TAP_BY_TAP_BELOW = 64  # F.avg_pool2d and torchvision take every tap: beyond, many images take seconds to minutes
 
 
 def floats_of(dtype: torch.dtype) -> torch.dtype:
-    """What a convolution of torch can compute with."""
+    """The dtype in which torch's convolution computes images of `dtype`."""
     return dtype if dtype.is_floating_point else torch.float32
 
 
@@ -42,7 +40,7 @@ def rounded(y: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def of_channels(shape: tuple[int, ...], layout: str, call: Callable[..., Tensor]) -> list[Candidate]:
-    """Convolutions of a photograph as it lies there, depthwise; `call` is told its channels."""
+    """Depthwise convolutions of an image (N, H, W, C) in its memory format; `call` gets the channels."""
     if layout != "NHWC":
         return []
     return [Candidate("F.conv2d channels_last", partial(call, channels=shape[1]), context=cudnn(False))]
@@ -51,7 +49,7 @@ def of_channels(shape: tuple[int, ...], layout: str, call: Callable[..., Tensor]
 def gaussian_row(
     device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = torch.float32, layout: str = ""
 ) -> Row:
-    """gaussian_blur2d, mirrored borders: torch as two 1-D convolutions, and whoever has a Gaussian of its own.
+    """gaussian_blur2d with border 'reflect', torch as two 1-D convolutions, and libraries with a Gaussian.
 
     The layout is '' for planes, or 'NHWC'.
     """
@@ -121,13 +119,13 @@ def gaussian_row(
 
 
 def box_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = torch.float32, layout: str = "") -> Row:
-    """box_blur, zeros outside; tap (k - 1) // 2 lies on the pixel, so an even window reaches one further after it.
+    """box_blur, zeros outside. Tap (k - 1) // 2 lies on the pixel, so an even box has one tap more after it.
 
     The layout is '' for planes, or 'NHWC'.
     """
     after = k // 2
     floats = floats_of(dtype)
-    even = 1 - k % 2  # a symmetric padding of `after` gives an even window one row and column too many, in front
+    even = 1 - k % 2  # for an even box, padding by `after` on both sides gives one row and column too many in front
 
     def two_passes(x: Tensor, channels: int = 1) -> Tensor:
         taps = torch.full((channels, 1, 1, k), 1 / k, dtype=floats, device=x.device)

@@ -1,4 +1,4 @@
-"""Chains of separable windows step by step, by whoever makes the steps: cuDNN, shifted slices, our own filters."""
+"""Chains of separable kernels step by step: by cuDNN, by shifted slices, or by our own filters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor
 
 import torch_conv
 
-MOST_DENSE = {2: 5, 3: 3}  # taps an axis up to which one window beats a pass an axis in cuDNN, by spatial dimensions
+MOST_DENSE = {2: 5, 3: 3}  # by spatial dimensions: up to so many taps an axis one dense kernel is faster in cuDNN
 
 
 class Windows:
     """Separable windows of one odd size, each as rows of float64 taps in the order of the axes: (z,) y, x.
 
-    `step`: only every so-many-th pixel of every so-many-th row is wanted.
+    `step`: distance of the computed pixels along every axis.
     """
 
     def __init__(self, *windows: Sequence[Tensor], step: int = 1) -> None:
@@ -24,11 +24,11 @@ class Windows:
         self.spatial, self.size = len(windows[0]), windows[0][0].numel()
         self.numbers = [[taps.tolist() for taps in window] for window in windows]
         self.rows = [[taps.float() for taps in window] for window in windows]
-        self.count = sum(t != 0 for window in self.numbers for taps in window for t in taps)  # of taps that are not 0
+        self.count = sum(t != 0 for window in self.numbers for taps in window for t in taps)  # taps that are not 0
         self._made: dict[tuple[torch.dtype, torch.device], tuple[Tensor, list[list[Tensor]]]] = {}
 
     def made_for(self, x: Tensor) -> tuple[Tensor, list[list[Tensor]]]:
-        """All windows as one weight, and every pass of each as a weight of its own; made once per dtype and device."""
+        """All kernels as one weight, and each pass as a weight; made once per dtype and device."""
         key = (x.dtype, x.device)
         if key not in self._made:
             whole, passes = [], []
@@ -46,12 +46,12 @@ class Windows:
         return F.pad(x, (self.size // 2,) * (2 * self.spatial), mode=border)
 
 
-# (images (N, 1, ...), windows, border) -> an image like them for every window, its border extended.
+# (images (N, 1, ...), kernels, border) -> an image for every kernel.
 Engine = Callable[[Tensor, Windows, str], list[Tensor]]
 
 
 def by_conv(x: Tensor, w: Windows, border: str) -> list[Tensor]:
-    """F.conv2d or F.conv3d: all windows at once, or a pass an axis where they are large."""
+    """F.conv2d or F.conv3d: all kernels at once, or for large kernels a pass per axis."""
     conv: Callable[..., Tensor] = F.conv2d if w.spatial == 2 else F.conv3d
     whole, passes = w.made_for(x)
     x = w.padded(x, border)
@@ -67,7 +67,7 @@ def by_conv(x: Tensor, w: Windows, border: str) -> list[Tensor]:
 
 
 def by_slices(x: Tensor, w: Windows, border: str) -> list[Tensor]:
-    """A pass an axis as a sum of shifted slices, which a compiler makes one kernel of."""
+    """A pass per axis as a sum of shifted slices, which torch.compile turns into one kernel."""
     x, out = w.padded(x, border), []
     for window in w.numbers:
         y = x
@@ -83,7 +83,7 @@ def by_slices(x: Tensor, w: Windows, border: str) -> list[Tensor]:
 
 
 def by_ours(x: Tensor, w: Windows, border: str) -> list[Tensor]:
-    """A filter of this library for every window."""
+    """A filter of this library for every kernel."""
     function: Callable[..., Tensor] = torch_conv.filter2d_separable if w.spatial == 2 else torch_conv.filter3d_separable
     return [function(x, *reversed(window), border, stride=w.step) for window in w.rows]
 

@@ -1,4 +1,4 @@
-"""The float64 check: what a result must be on two crops of the image, computed tap by tap from the same buffer."""
+"""The float64 check: two crops of the image, computed tap by tap from the same buffer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 SIDE = {1: 4096, 2: 64, 3: 32}  # of a crop, by the number of spatial dimensions
 
-Crop = tuple[tuple[slice, ...], Tensor]  # where it lies, and its float64 values
+Crop = tuple[tuple[slice, ...], Tensor]  # its place in the image, and its float64 values
 
 
 def crops(
@@ -25,9 +25,9 @@ def crops(
 ) -> list[Crop]:
     """Two crops of the last image of `x`: its first corner, with the border, and its middle, at every `step`.
 
-    `reference` makes a crop of the crop with its halo, beyond the image as the border says. Where it is `chained` it
-    extends by itself whatever it is given, a piece of the image with the halo around the crop, and makes results of
-    all of the piece, of which those near its inner edges are not used. Results may have a dimension before the image's.
+    `reference` gets the crop with its halo, extended by the border beyond the image, and returns the crop. A `chained`
+    reference gets a piece of the image, applies the border itself, and returns the whole piece; results near its inner
+    edges are dropped. Results may have a dimension before the image's.
     """
     image = last_image(x, spatial)
     found = []
@@ -37,7 +37,7 @@ def crops(
         if chained:
             lows = [(start - halo) // step * step for start in starts]
             highs = [stop + halo for stop in stops]
-            if border != "circular":  # whose far side is as good a neighbour as any
+            if border != "circular":  # a circular piece reads the far side
                 lows = [max(low, 0) for low in lows]
                 highs = [min(high, n) for high, n in zip(highs, image.shape, strict=True)]
             values = reference(extended(image, lows, highs, 0, border))
@@ -56,7 +56,7 @@ def crops(
 
 
 def max_error(result: Tensor, expected: Sequence[Crop], ties: int = 0) -> float:
-    """The largest difference on the crops, of the result's last image, beside the `ties` largest of all."""
+    """The largest difference on the crops of the result's last image, without the `ties` largest ones."""
     image = last_image(result, len(expected[0][0]))
     found = [(as_signed(image)[where].cpu().view(image.dtype).double() - e).abs().flatten() for where, e in expected]
     return float(torch.cat(found).topk(1 + ties).values[-1])
@@ -94,7 +94,7 @@ def border_index(index: Tensor, n: int, border: str) -> Tensor:
 
 
 def correlate(piece: Tensor, window: Tensor) -> Tensor:
-    """Every place where the window lies fully inside: plain sums, tap by tap."""
+    """Sums tap by tap, for pixels whose kernel lies fully inside."""
     sizes = [n - k + 1 for n, k in zip(piece.shape, window.shape, strict=True)]
     total = torch.zeros(sizes, dtype=torch.float64)
     for tap in itertools.product(*map(range, window.shape)):
@@ -110,5 +110,5 @@ def correlate_axes(piece: Tensor, taps: Tensor) -> Tensor:
 
 
 def as_signed(x: Tensor) -> Tensor:
-    """The same bits, for what torch cannot do with uint16: adding and indexing."""
+    """The same bits as int16, because torch neither adds nor indexes uint16."""
     return x.view(torch.int16) if x.dtype == torch.uint16 else x

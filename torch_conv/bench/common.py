@@ -1,4 +1,4 @@
-"""How a figure is made: interleaved rounds, rotating buffers, a float64 check; benchmarks/README.md has the rules."""
+"""The measurement of a row: interleaved rounds, rotating buffers, a float64 check (rules: benchmarks/README.md)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from torch_conv.bench.sampling import (
     time_limit,
 )
 
-SLOW = 20  # a rival that takes so many times our time is sampled SLOW_ROUNDS times only
+SLOW = 20  # a rival that takes SLOW times our time has SLOW_ROUNDS samples
 SLOW_ROUNDS = 2
-CROPPED = 5, 3  # rows and columns that a cropped image leaves out of a larger one: its rows start at any address
+CROPPED = 5, 3  # rows and columns around a cropped image, so that its rows start at any address
 INTEGERS = {torch.uint8: (0, 256), torch.int16: (-1000, 3000), torch.uint16: (0, 4096)}  # photographs, CT, microscopy
 
 
@@ -45,8 +45,7 @@ SHORT = {
     torch.int16: "i16",
     torch.uint16: "u16",
 }
-# Floats lie in [0, 1) and the windows' |taps| sum to 1: some roundings of the result. Integers: a tie may fall to
-# either side.
+# Floats lie in [0, 1) and the |taps| sum to 1, so floats differ by some roundings, and integers by one at a tie.
 TOLERANCE = {
     torch.float32: 5e-6,
     torch.float16: 1e-3,
@@ -68,8 +67,8 @@ class Candidate:
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
     graph: bool = True  # False where the library cannot be captured in a CUDA graph
     limit_s: float = inf  # left out if its first call (a compilation, say) takes longer
-    own: bool = False  # another way of this library: shown, but no rival
-    planned: bool = False  # nothing but calls of this library: explain() tells launches and bytes
+    own: bool = False  # another algorithm of this library: shown, but no rival
+    planned: bool = False  # only calls of this library, so explain() has launches and bytes
 
 
 @dataclass(frozen=True)
@@ -93,11 +92,11 @@ class Row:
     traffic: float = 1.0  # bytes read and written, in copies of the input: 2 for an output three times as large
     inner: bool = False  # the channels lie innermost: signals (N, L, C), photographs (N, H, W, C)
     cropped: bool = False  # the image is a part of a larger one; the copies move as many bytes without gaps
-    series: str = ""  # the line of the size figure that this row is a point of
+    series: str = ""  # the line in the figure over sizes
     out_dtype: torch.dtype | None = None  # of the result, if not the input's
-    step: int = 1  # the result holds every so-many-th pixel of every so-many-th row
-    chained: bool = False  # `reference` takes a piece of the image and extends it by itself, stage by stage
-    ties: int = 0  # pixels of the crops that may be anything: where rounding decides between an edge and none
+    step: int = 1  # distance of the result's pixels along every axis
+    chained: bool = False  # `reference` applies the border itself, stage by stage
+    ties: int = 0  # pixels of the crops that are not compared: rounding decides whether they are edges
     count: bool = False  # launches of the rivals are counted as well
 
 
@@ -122,7 +121,7 @@ class Result:
     bytes: int
     flops: int
     resident: bool
-    copy: str  # which copy was the faster: the yardstick
+    copy: str  # the faster copy
     copy_fraction: float | None  # none where a copy is launch latency (copies.py)
     fma_fraction: float | None  # of the float32 multiply-adds that the GPU's clock allows
     best_rival: str | None
@@ -181,7 +180,9 @@ def measure(
                         timing.rounds = SLOW_ROUNDS
                     if seconds > ONCE_S:
                         timing.rounds = 1
-                    if row.device == "cuda" and isinstance(result, Tensor):  # other libraries have other allocators
+                    if row.device == "cuda" and isinstance(
+                        result, Tensor
+                    ):  # torch's allocator counts only torch's tensors
                         timing.extra_bytes = extra_memory(calls[0])
                         timing.host_us = host_us(calls[0], seconds)
                     slow = seconds if timing.rounds < rounds or seconds > ENDLESS_S else 0.0
@@ -246,6 +247,6 @@ def make_image(row: Row) -> Tensor:
 
 
 def copied(x: Tensor, cropped: bool) -> tuple[Tensor, Tensor]:
-    """What the copies read and write: the image and memory laid out like it."""
+    """Source and destination of the copies: the image, and memory with its layout."""
     source = checks.as_signed(x.contiguous() if cropped else x)
     return source, torch.empty_like(source)

@@ -1,4 +1,4 @@
-"""A run beside an older one: which rows are slower beyond noise, and how far the ratios to ours agree."""
+"""A run compared with an older one: rows that are slower beyond noise, and the agreement of the ratios."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch_conv._usage import UsageError
 from torch_conv.bench.copies import COPIES
+from torch_conv.bench.documents import OURS, PAIRED, TIMED, read, with_timings
 from torch_conv.bench.results import Key, key_of
-from torch_conv.cli import UsageError
-from torch_conv.cli.report.results import OURS, PAIRED, TIMED, read, with_timings
 
 LEAST_NOISE = 0.03
 SLOWER = "SLOWER"
-IQRS = 2  # so many relative interquartile ranges are noise, too
-AGREE = 0.05  # relative: ratios of two runs of one commit shall differ by no more
+IQRS = 2  # noise in relative interquartile ranges
+AGREE = 0.05  # relative; two runs of one commit agree within it
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of one row in both runs: the time of a rival, of another way of this library or of the copy, over ours."""
+    """The time of a rival, another algorithm or the copy, over ours, for one row in both runs."""
 
     device: str
     name: str
@@ -56,7 +56,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Older:
-    """An older run: its rows of CPUs and of this GPU, and the machines of all others."""
+    """An older run: its rows of CPUs and of this GPU, and the machines of its other rows."""
 
     path: Path
     rows: dict[Key, dict[str, Any]]
@@ -64,7 +64,7 @@ class Older:
 
 
 def older_run(path: Path, benchmark: str, gpu: str | None, keys: Iterable[Key]) -> Older:
-    """Raises: UsageError, if the file cannot be read or holds none of these rows, which are to be measured."""
+    """The older run in a file; UsageError if the file cannot be read or has none of the rows `keys`."""
     documents = read(path)
     for document in documents:
         if document.benchmark != benchmark:
@@ -80,7 +80,7 @@ def older_run(path: Path, benchmark: str, gpu: str | None, keys: Iterable[Key]) 
 
 
 def changes(older: Older, rows: Iterable[dict[str, Any]]) -> list[Change]:
-    """Of the rows that both hold, in the order of this run."""
+    """The changes of the rows that both runs have, in the order of this run."""
     found = []
     for row in rows:
         key = row["device"], row["name"]
@@ -97,7 +97,7 @@ def timed(row: dict[str, Any]) -> tuple[float, float]:
 
 
 def ratios(older: Older, rows: Iterable[dict[str, Any]]) -> list[Ratio]:
-    """Every ratio that both runs hold, in the order of this one."""
+    """The ratios that both runs have, in the order of this run."""
     found = []
     for row in rows:
         key = row["device"], row["name"]
@@ -107,7 +107,7 @@ def ratios(older: Older, rows: Iterable[dict[str, Any]]) -> list[Ratio]:
 
 
 def ratios_of(row: dict[str, Any]) -> dict[str, float]:
-    """Others' times over ours; of the two copies the faster one counts, where the row has a share of it at all."""
+    """The times of all others over ours; the faster copy counts, where the row has a share of it."""
     row = with_timings(row)
     times = {name: timing["median_us"] for name, timing in row["timings"].items()}
     found = {name: time / times[OURS] for name, time in times.items() if name not in (OURS, *COPIES)}
@@ -118,9 +118,9 @@ def ratios_of(row: dict[str, Any]) -> dict[str, float]:
 def lines(
     older: Older, found: Sequence[Change], beside: Sequence[Ratio], new: Iterable[Key], old: Iterable[Key]
 ) -> list[str]:
-    """A line a row, the rows that only this run (`new`) or only the older one holds, and what it comes to.
+    """A line per row, rows that only this run (`new`) or only the older one (`old`) has, and the counts.
 
-    At the end, of the ratios `beside` others, those that the two runs do not agree on, and how many they agree on.
+    The last lines list the ratios in `beside` on which the runs disagree, and the number on which they agree.
     """
     said = [
         f"{c.device:4}  {c.name:46} {c.old_us:10.1f} -> {c.new_us:10.1f} us  {c.ratio:5.2f} x"

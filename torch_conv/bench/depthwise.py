@@ -13,8 +13,7 @@ from torch_conv.bench.families import Family
 
 BUDGET_S = 110.0
 
-# Of networks of images: ConvNeXt's stages (7x7), those of MobileNet and EfficientNet (3x3 and 5x5, steps of 2), and
-# RepLKNet's (13x13 and 31x31).
+# Layers of ConvNeXt (7x7), MobileNet and EfficientNet (3x3 and 5x5, steps of 2), and RepLKNet (13x13 and 31x31).
 HALF = [
     ((64, 96, 56, 56), 3, 1),
     ((64, 96, 56, 56), 5, 1),

@@ -14,7 +14,7 @@ from torch_conv.bench.families import Family
 BUDGET_S = 75.0  # the whole run stays below 90 s on an H200
 
 
-# Of video networks: an early stage, a cube, a middle and a late stage.
+# Layers of video networks: an early stage, a cube, a middle and a late stage.
 VIDEO = [(8, 64, 32, 56, 56), (2, 32, 64, 64, 64), (8, 256, 16, 28, 28), (8, 512, 8, 14, 14)]
 
 

@@ -14,7 +14,7 @@ from torch_conv.bench.checks import correlate
 from torch_conv.bench.common import SHORT, TOLERANCE, Candidate, Row
 from torch_conv.bench.rivals import compiled, conv_candidates, cudnn, shifted_sum
 
-# By the number of spatial axes; signals have no memory format of torch's.
+# By the number of spatial axes. torch has no memory format for signals.
 LAYOUTS = {1: ["NCL", "NLC"], 2: ["NCHW", "NHWC"], 3: ["NCDHW", "NDHWC"]}
 FORMATS = {"NHWC": torch.channels_last, "NDHWC": torch.channels_last_3d}
 OURS: dict[int, Callable[..., Tensor]] = {1: torch_conv.conv1d, 2: torch_conv.conv2d, 3: torch_conv.conv3d}

@@ -1,4 +1,4 @@
-"""The families of benchmarks: their names, and what one of them is to the command line."""
+"""The families of benchmarks by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_conv.bench.pairs import Pair
 
 ROUNDS = 7
 
-# Each is a module of this folder, imported when it is asked for.
+# Each is a module of this folder, imported on demand.
 NAMES = {
     "filter2d": "filters of images: any window, Gaussians and boxes, in the formats that people have",
     "blur": "Gaussians and boxes over the size of the window, for each dtype",
@@ -29,7 +29,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Family:
-    """What is measured under one name; a device is 'cuda' or 'cpu'."""
+    """The rows of one benchmark, for the device 'cuda' or 'cpu'."""
 
     name: str
     rows: Callable[[str], Sequence[Row | Pair]]

@@ -12,7 +12,7 @@ from torch_conv.bench.common import Row
 from torch_conv.bench.families import Family
 from torch_conv.bench.filter2d_formats import PHOTOS, dense_row, format_rows, square
 
-ODD = (*PHOTOS[:3], 1917)  # rows that start anywhere
+ODD = (*PHOTOS[:3], 1917)  # rows that start at any address
 
 
 def rows(device: str) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Rows of filter2d.py: any window over images in the formats that people have: dtypes, memory formats, widths, windows.
+"""Rows of filter2d.py: dense kernels over images of all dtypes, memory formats and widths.
 
 The first word of a row's name is its family, for `--rows`: 'formats' are dtypes and memory formats, 'widths' rows that
 start at any address, 'windows' other windows, strides and dilations, 'small' images that L2 holds.
@@ -63,11 +63,11 @@ def dense_row(
     dilation: int = 1,
     resident: bool = False,
 ) -> Row:
-    """filter2d with a window without structure, zeros outside; results of dtype `out`, by default the image's.
+    """filter2d with a random kernel, zeros outside; results of dtype `out`, by default the image's.
 
-    The layout is '' for planes, 'NHWC', or either with 'crop', a part of a larger image, or with 'own', a window for
-    each channel. In half precision the window is F.conv2d's, of the images' dtype; the same in float32, and summed by
-    the plain chain, stand beside.
+    The layout is '' for planes, 'NHWC', or either with 'crop', a part of a larger image, or with 'own', a kernel per
+    channel. In half precision the kernel has the images' dtype, as in F.conv2d. Two more candidates take the kernel in
+    float32, and sums by the plain chain.
     """
     kh, kw = (window, window) if isinstance(window, int) else window
     result = out or dtype
@@ -88,7 +88,7 @@ def dense_row(
     def conv(x: Tensor, weight: Tensor, groups: int = 1) -> Tensor:
         around = [dilation * (k // 2) for k in (kh, kw)]
         y = F.conv2d(x.to(floats), weight, None, stride, around, dilation, groups)
-        y = y[..., 1 - kh % 2 :, 1 - kw % 2 :]  # an even window, padded alike on both sides, starts one too early
+        y = y[..., 1 - kh % 2 :, 1 - kw % 2 :]  # an even kernel with equal padding starts one pixel too early
         if not result.is_floating_point:
             limits = torch.iinfo(result)
             y = y.round_().clamp_(limits.min, limits.max)
@@ -112,7 +112,7 @@ def dense_row(
             nhwc = partial(torch.Tensor.contiguous, memory_format=torch.channels_last)
             call = partial(conv, weight=each, groups=channels)
             found.append(Candidate("F.conv2d channels_last", call, prepare=nhwc, context=cudnn(False)))
-        theirs = stride == 1 and not half  # what OpenCV can do
+        theirs = stride == 1 and not half  # OpenCV has neither steps nor half precision
         if device == "cpu" and theirs and (inner or channels == 1):
             found += opencv_candidate(partial(in_opencv, taps, dilation, result), photo=inner and channels > 1)
         elif one_plane(device, shape, dtype) and stride == dilation == 1 and kh % 2 and kw % 2:
@@ -149,7 +149,7 @@ def dense_row(
 
 
 def in_opencv(taps: Tensor, dilation: int, result: torch.dtype, cv2: Any) -> Callable[[Any], Any]:
-    """cv2.filter2D for results of this dtype; a dilated window's zeros are taps like any others."""
+    """cv2.filter2D for results of this dtype; the zeros of a dilated kernel are taps."""
     depth = {torch.float32: cv2.CV_32F, torch.int16: cv2.CV_16S, torch.uint16: cv2.CV_16U, torch.uint8: cv2.CV_8U}
     spread = dilated(taps, dilation).numpy()
     place = tuple(dilation * ((k - 1) // 2) for k in reversed(taps.shape))
@@ -163,11 +163,11 @@ def dilated(taps: Tensor, dilation: int) -> Tensor:
 
 
 def centred_window(taps: Tensor, dilation: int) -> Tensor:
-    """The taps where they lie in a square window with a middle, tap (k - 1) // 2 there and zeros around."""
-    reach = dilation * (max(taps.shape) // 2)
-    window = taps.new_zeros(2 * reach + 1, 2 * reach + 1)
+    """The taps in a square odd kernel, with tap (k - 1) // 2 in the middle and zeros around."""
+    radius = dilation * (max(taps.shape) // 2)
+    window = taps.new_zeros(2 * radius + 1, 2 * radius + 1)
     spread = dilated(taps, dilation)
-    top, left = (reach - dilation * ((k - 1) // 2) for k in taps.shape)
+    top, left = (radius - dilation * ((k - 1) // 2) for k in taps.shape)
     window[top : top + spread.shape[0], left : left + spread.shape[1]] = spread
     return window
 

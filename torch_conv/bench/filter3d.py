@@ -29,9 +29,9 @@ from torch_conv.bench.rivals import (
 )
 
 BUDGET_S = 120.0  # the whole run stays below 150 s on an H200
-# The sizes of the figure that are not workloads of the table: no rivals.
+# Sizes that only the figure shows, without rivals.
 SIZES = (64, 128, 192, 384, 768, 1024)
-BRAIN = (1, 1, 197, 233, 189)  # a head at 1 mm; rows start anywhere
+BRAIN = (1, 1, 197, 233, 189)  # a head at 1 mm; rows start at any address
 
 volumes = partial(images, spatial=3)
 
@@ -47,7 +47,7 @@ def row_name(op: str, window: int | str, dtype: torch.dtype, shape: tuple[int, .
 
 
 def as_channels_last(x: Tensor) -> Tensor:
-    """The same memory with the strides of channels_last_3d, which torch does not write for a single channel."""
+    """The memory with the strides of channels_last_3d, which torch does not set for one channel."""
     x = volumes(x)
     d, h, w = x.shape[-3:]
     return x.as_strided(x.shape, (d * h * w, 1, h * w, w, 1))
@@ -93,11 +93,11 @@ def dense_row(
     resident: bool = False,
     series: str = "",
 ) -> Row:
-    """filter3d with a window. `rivals` names them: conv, TF32, channels_last, compile, cupyx, kornia, scipy."""
+    """filter3d with a dense kernel. `rivals` lists conv, TF32, channels_last, compile, cupyx, kornia, scipy."""
     taps = window_of(k, dtype)
     r = taps.shape[0] // 2
     on_device = taps.to(device)
-    own = taps if taps.numel() <= 64 else on_device  # a small window may stay on the CPU: it travels with the launch
+    own = taps if taps.numel() <= 64 else on_device  # a small kernel on the CPU travels with the launch
     floating = dtype.is_floating_point
     weight = on_device[None, None].to(dtype if floating else torch.float32)
     wanted, numbers = rivals.split(), taps.tolist()
@@ -202,7 +202,7 @@ def gaussian_row(device: str, shape: tuple[int, ...], k: int, rivals: str = "", 
 
 
 def box_row(device: str, shape: tuple[int, ...], k: int, rivals: str = "") -> Row:
-    """box_blur3d with an odd window, zeros outside."""
+    """box_blur3d with an odd box, zeros outside."""
     r = k // 2
     wanted = rivals.split()
 

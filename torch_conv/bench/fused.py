@@ -1,6 +1,6 @@
 """Fused pipelines against the chains that they replace, on this machine; benchmarks/README.md states the rules.
 
-The share of the copy is here the share of the byte floor: one read of the image and one write of all results, at the
+The share of the copy is the share of the byte floor: one read of the image and one write of all results at the
 rate of the copy.
 
 torch-conv bench fused [--device cuda] [--rows 'gaussian_sobel*'] [--rounds 7] [--json FILE] [--list]
@@ -45,9 +45,9 @@ from torch_conv.bench.rivals import (
     scipy_candidate,
 )
 
-BUDGET_S = 100.0  # then rows lose their rivals; the whole run stays below 120 s on an H200
+BUDGET_S = 100.0  # after it rows have no rivals; the whole run stays below 120 s on an H200
 PHOTOS = (16, 3, 1080, 1920)
-V3 = "gaussian_sobel 3x3 l1 constant"  # what the textbook's fused kernel computes
+V3 = "gaussian_sobel 3x3 l1 constant"  # the pipeline of the textbook's fused kernel
 
 
 def square(n: int) -> tuple[int, ...]:
@@ -68,8 +68,10 @@ def row(
     resident: bool = False,
     series: bool = False,
 ) -> Row:
-    """A pipeline on images. `rivals` names them: conv, TF32, heuristics, compile, compile-conv, ndimage, opencv,
-    kornia; our own unfused chains, and the textbook's kernel where it does the job, are always there."""
+    """A pipeline on images. `rivals` lists conv, TF32, heuristics, compile, compile-conv, ndimage, opencv, kornia.
+
+    Our unfused chains are always candidates, and so is the textbook's kernel for its pipeline.
+    """
     to = out or dtype
     ours = partial(job.ours, output_dtype=out) if out else job.ours
     planes = partial(images, spatial=job.spatial)
@@ -82,8 +84,8 @@ def row(
         if job.step > 1:
 
             def every_second(x: Tensor) -> Tensor:
-                blur = partial(torch_conv.gaussian_blur2d, kernel_size=2 * job.reach + 1)
-                return blur(x, sigma=kernels.default_sigma(2 * job.reach + 1))[..., ::2, ::2].contiguous()
+                blur = partial(torch_conv.gaussian_blur2d, kernel_size=2 * job.halo + 1)
+                return blur(x, sigma=kernels.default_sigma(2 * job.halo + 1))[..., ::2, ::2].contiguous()
 
             return [Candidate("torch_conv + torch", every_second, own=True)]
         apart = Candidate("torch_conv separable", partial(ours, algorithm="separable"), own=True, planned=True)
@@ -124,7 +126,7 @@ def row(
         rivals=listed,
         reference=partial(reference, job),
         border=job.border,
-        halo=job.reach,
+        halo=job.halo,
         taps=job.taps,
         tolerance=TOLERANCE[to] * (job.scale * largest if to.is_floating_point else 1.0),
         spatial=job.spatial,

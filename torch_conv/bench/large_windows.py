@@ -2,7 +2,7 @@
 
 torch-conv bench large_windows [--device cuda] [--rows 'dense'] [--rounds 7] [--json FILE] [--list]
 
-'dense' windows have no structure, 'rank2' windows are sums of two outer products. `report.py --figure` draws the times.
+'dense' kernels are random, 'rank2' kernels are sums of two outer products. `report.py --figure` draws the times.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from torch_conv.bench.families import Family
 from torch_conv.bench.filter2d_formats import conv2d_candidates, in_opencv, row_name, square
 from torch_conv.bench.rivals import by_fft, cupyx_candidate, opencv_candidate
 
-ALGORITHMS = ("direct", "low_rank", "fft")  # those that refuse a window are left out, with their sentence
+ALGORITHMS = ("direct", "low_rank", "fft")  # an algorithm that refuses a kernel is left out, with its reason
 DENSE = (3, 7, 15, 23, 31, 45, 63, 95, 127, 191, 255)
 RANK2 = (7, 15, 31, 63, 127, 255)
 SIDE = {"cuda": 4096, "cpu": 1024}
-# Sums tap by tap are far behind transforms beyond: on one NVIDIA H200 at 255x255 317 ms, F.conv2d 452, cupyx 750; on
-# the CPU F.conv2d takes 12 s at 63x63.
+# Beyond it transforms are far faster. At 255x255 on one NVIDIA H200 direct sums take 317 ms, F.conv2d 452, cupyx 750.
+# On the CPU F.conv2d takes 12 s at 63x63.
 TAP_BY_TAP_BELOW = {"cuda": 64, "cpu": 63}
 
 
 def window_row(device: str, k: int, rank: int = 0, side: int = 0) -> Row:
-    """filter2d with a k x k window, zeros outside: of this rank, or, 0, without structure."""
+    """filter2d with a k x k kernel, zeros outside: random for rank 0, else of this rank."""
     generator = torch.Generator().manual_seed(k)
     columns, rows_ = (torch.randn(max(rank, 1), k, generator=generator) for _ in range(2))
     taps = columns.T @ rows_ if rank else torch.randn(k, k, generator=generator)
@@ -47,7 +47,7 @@ def window_row(device: str, k: int, rank: int = 0, side: int = 0) -> Row:
         return F.conv2d(x, weight[None, None], padding=k // 2)
 
     def axis_by_axis(x: Tensor, columns: Tensor, rows_: Tensor) -> Tensor:
-        """For who knows the window's factors: each in two passes, as channels of one image."""
+        """Two passes with the kernel's factors as channels of one image."""
         down = F.conv2d(x, columns[:, None, :, None], padding=(k // 2, 0))
         return F.conv2d(down, rows_[None, :, None, :], padding=(0, k // 2))
 

@@ -1,4 +1,4 @@
-"""How many kernels a call launches and how many bytes it moves."""
+"""The kernels that a call launches, and the bytes that it moves."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from torch_conv.bench.common import Candidate, Timing
 
 
-COUNTED = ("launches", "bytes")  # in a line of a plan
+COUNTED = ("launches", "bytes")  # words in a line of a plan
 
 
 def planned(call: Callable[[Any], Any], x: Any) -> tuple[int, int]:
-    """(launches, bytes moved) of a call that is nothing but calls of this library, by their plans."""
+    """(launches, bytes moved) by the plans of a call that only calls this library."""
     lines = torch_conv.explain(call, x).lines
     launches, moved = (sum(int(n) for line in lines for n in re.findall(rf"{w} (\d+)", line)) for w in COUNTED)
     return launches, moved
 
 
 def count(x: Tensor, candidates: Sequence[tuple[Candidate, Timing]]) -> None:
-    """Writes into every timing how many kernels and copies torch's profiler sees on the GPU in one call.
+    """Writes into every timing the number of kernels and copies that torch's profiler sees in one call.
 
-    To be called when everything has been timed: nothing is timed in a process that a profiler has been in.
+    It must run after all timed calls, because a profiler slows later calls of its process.
     """
     for c, timing in candidates:
         try:
@@ -43,5 +43,5 @@ def count(x: Tensor, candidates: Sequence[tuple[Candidate, Timing]]) -> None:
                     call()
                     torch.cuda.synchronize()
             timing.launches = sum(e.device_type == DeviceType.CUDA for e in seen.events() or [])
-        except Exception as error:  # a figure less
+        except Exception as error:  # the count is left out
             print(f"      launches of {c.name} not counted: {error}", flush=True)

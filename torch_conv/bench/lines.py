@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from torch_conv.bench.common import Result
+from torch_conv.bench.documents import OURS, with_timings
 from torch_conv.bench.results import as_row
-from torch_conv.cli.report.results import OURS, with_timings
-from torch_conv.cli.report.rows import gain, own_chain, us
+from torch_conv.bench.rows import gain, own_chain, us
 
 
 def line(result: Result | dict[str, Any]) -> str:
-    """Of a row or a pair."""
+    """The line of a row or a pair."""
     row = with_timings(as_row(result))
     ours, rival, host = row["timings"][OURS], row["best_rival"], row["timings"][OURS].get("host_us")
     parts = [f"{row['device']:4}  {row['name']:46} {ours['median_us']:10.1f} us ±{ours['iqr_us']:6.1f}"]

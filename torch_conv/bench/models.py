@@ -21,7 +21,7 @@ from torch_conv.bench.pairs import FORMATS, Pair, clocked
 from torch_conv.nn import replace_depthwise
 
 BATCHES = (1, 64)
-WORSE = 1.5  # our error may be so many times torch's, both against float32: neither is exact in float16
+WORSE = 1.5  # bound of our error over torch's, both against float32
 
 
 def rows(device: str) -> list[Pair]:
@@ -51,7 +51,7 @@ def measure(
 
 @lru_cache(maxsize=1)
 def both(name: str, batch: int, layout: str, device: str) -> tuple[dict[str, nn.Module], Tensor, dict[str, Any]]:
-    """torch's model and ours, what they see, and how exact they are; the ways to run them share these."""
+    """torch's model and ours, their input and their errors, shared by all ways to run them."""
     dtype = torch.float16 if device == "cuda" else torch.float32
     model = make_model(name).to(device, dtype).to(memory_format=FORMATS[layout])  # type: ignore[call-overload]
     images = torch.rand(batch, 3, 224, 224, device=device).to(dtype).to(memory_format=FORMATS[layout])

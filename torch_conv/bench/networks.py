@@ -38,13 +38,13 @@ class RepLK(nn.Module):
 
 STACKS: dict[str, Callable[[], nn.Module]] = {
     "replk": RepLK,
-    "replk_small": partial(RepLK, channels=64, blocks=2, size=13),  # of a quick look
+    "replk_small": partial(RepLK, channels=64, blocks=2, size=13),  # for --quick
 }
 MODELS = ["convnext_tiny", "mobilenetv3_large_100", "efficientnet_b0", "replk"]
 
 
 def make_model(name: str) -> nn.Module:
-    """With random weights; timm's, or torchvision's where timm is not installed."""
+    """A model with random weights, of timm, or of torchvision where timm is not installed."""
     torch.manual_seed(0)
     if name in STACKS:
         return STACKS[name]().eval()
@@ -60,7 +60,7 @@ def make_model(name: str) -> nn.Module:
 
 
 def settled(model: nn.Module) -> nn.Module:
-    """Its norms have seen images: random weights alone let signals die away, and outputs near 0 would always agree."""
+    """The model with statistics in its norms; without them outputs vanish and always agree."""
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     for norm in norms:
         norm.momentum = 1.0

@@ -1,4 +1,4 @@
-"""Workloads that torch and this library do in turn: models, layers and steps of training."""
+"""Workloads that torch and this library run in turn: models, layers and steps of training."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FORMATS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 
 @dataclass(frozen=True)
 class Pair:
-    """One workload: a row of the results, whose facts say what it is."""
+    """One workload, described by its facts."""
 
     device: str
     facts: dict[str, Any]
-    # Seconds of the samples of "torch" and "torch_conv", so many rounds of them, and what else the row says: `correct`.
+    # rounds -> samples of "torch" and "torch_conv" in seconds, and more facts: `correct`
     run: Callable[[int], tuple[dict[str, list[float]], dict[str, Any]]]
-    group: str = ""  # what an option of the family calls it
+    group: str = ""  # its name in an option of the family
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ def torch_at_its_best() -> Iterator[None]:
 
 
 def clocked(calls: Mapping[str, Callable[[], Any]], rounds: int, device: str) -> dict[str, list[float]]:
-    """Seconds per call by the host's clock, of queues of at least 20 ms that take turns."""
+    """Seconds per call by the host's clock, in alternating queues of at least 20 ms."""
     samplers = {name: queue_sampler(call, [device]) for name, call in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _, name in turns(calls, rounds):

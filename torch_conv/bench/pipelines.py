@@ -1,4 +1,4 @@
-"""The pipelines that fused.py measures: our call, the chain that it replaces, and what other libraries have for it."""
+"""The pipelines of fused.py: our call, the chain that it replaces, and the calls of other libraries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Job:
     name: str
     ours: Callable[..., Tensor]  # (image, algorithm=, output_dtype=)
     chain: Callable[[Tensor, Engine], Tensor]  # (N, 1, ...) -> (N, outputs, ...), unrounded
-    reach: int  # pixels that the whole chain looks around
+    halo: int  # footprint of the chain on each side, in pixels
     taps: int  # multiply-adds a pixel, without taps of 0
     border: str
     outputs: int = 1
@@ -41,7 +41,7 @@ class Job:
 
 
 def pair(y: Tensor, x: Tensor) -> list[Tensor]:
-    """A window's rows of taps in float64, in the order of the axes."""
+    """A separable kernel's taps in float64, in the order of the axes."""
     return [y.double(), x.double()]
 
 
@@ -55,7 +55,7 @@ NORMALIZED = Windows(pair(SMOOTH, SLOPE / 8), pair(SLOPE, SMOOTH / 8))
 
 
 def five(one: Tensor, other: Tensor) -> Tensor:
-    """Two windows of 3 taps, one after the other."""
+    """The convolution of two rows of 3 taps."""
     return torch.nn.functional.conv1d(one[None, None], other.flip(0)[None, None], padding=2)[0, 0]
 
 
@@ -204,7 +204,7 @@ def downsample(k: int) -> Job:
         "reflect",
         step=2,
         ndimage=lambda xp, nd: lambda x: xp.ascontiguousarray(smooth_by(nd, x, k, sigma, "reflect")[::2, ::2]),
-        opencv=lambda cv2: cv2.pyrDown,  # the same job with taps of its own: 1 4 6 4 1
+        opencv=lambda cv2: cv2.pyrDown,  # the same pipeline with the taps 1 4 6 4 1
     )
 
 
@@ -330,6 +330,6 @@ def gradient_magnitude3d(k: int) -> Job:
 
 
 def reference(job: Job, piece: Tensor) -> Tensor:
-    """The chain in float64 on a piece of an image: what `checks.crops` compares with."""
+    """The chain in float64 on a piece of an image, for `checks.crops`."""
     values = job.chain(piece[None, None].double(), by_conv)[0]
     return values if job.outputs > 1 else values[0]

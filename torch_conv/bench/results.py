@@ -1,4 +1,4 @@
-"""Results as JSON: where they were measured, and what a file keeps of an older run."""
+"""Results as JSON: the machine, the rows of this run, and the rows kept of an older run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from typing import Any
 import torch
 
 import torch_conv
+from torch_conv import _files
+from torch_conv._usage import UsageError
+from torch_conv.bench import machine
 from torch_conv.bench.common import Result
-from torch_conv.cli import UsageError, _files
-from torch_conv.cli.ladder import metadata as machine
 
-PACKAGE = Path(torch_conv.__file__).resolve().parent.parent  # what a fresh interpreter imports from
+PACKAGE = Path(torch_conv.__file__).resolve().parent.parent  # the import path of a fresh interpreter
 
 
 def import_time(rounds: int) -> dict[str, float]:
@@ -46,10 +47,10 @@ def processor() -> str:
 
 
 def metadata(rounds: int) -> dict[str, Any]:
-    """What every result says about where it was measured."""
+    """The machine and versions that a file of results names."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    facts = {**machine(device, rounds), "cpu": processor()}
-    del facts["dtype"]  # every row has its own
+    facts = {**machine.metadata(device, rounds), "cpu": processor()}
+    del facts["dtype"]  # rows have their own dtypes
     if device.type == "cuda":
         facts["l2_bytes"] = torch.cuda.get_device_properties(device).L2_cache_size
     return facts
@@ -65,9 +66,9 @@ def key_of(row: dict[str, Any]) -> Key:
 
 
 def kept_rows(path: Path | None, benchmark: str, meta: dict[str, Any], keys: Sequence[Key]) -> Kept:
-    """What an older file holds of the rows that there are, in their order, and of devices that are not measured.
+    """The rows of an older file that exist today, in today's order, and rows of devices that are not measured.
 
-    Every row is a ratio within one run, so those of several runs on one kind of GPU may stand side by side.
+    A row holds ratios within one run, so a file may hold rows of several runs on one kind of GPU.
 
     Raises: UsageError, if the file is of another benchmark or machine.
     """
@@ -97,7 +98,7 @@ def as_row(result: Result | dict[str, Any]) -> dict[str, Any]:
 def document(
     benchmark: str, meta: dict[str, Any], results: Results, extra: dict[str, Any], kept: Kept
 ) -> dict[str, Any]:
-    """What a file of results holds: the rows that were measured now, and those that were kept."""
+    """The content of a file of results: the measured rows and the kept ones."""
     measured = {key_of(row): {"commit": meta["commit"], **row} for row in map(as_row, results)}
     return {
         "benchmark": benchmark,

@@ -14,16 +14,16 @@ from torch import Tensor
 
 from torch_conv.bench.common import Candidate
 
-# One kernel is compiled at a time: a pool of compiler processes costs more than it brings.
+# One kernel is compiled at a time, so a pool of compiler processes would only cost time.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 COMPILE_LIMIT_S = 20.0
-torch._dynamo.config.recompile_limit = 64  # a function of a benchmark is compiled for every row anew
+torch._dynamo.config.recompile_limit = 64  # a function is compiled for every row
 
 Make = Callable[[Any], Callable[[Any], Any]]
 
 
 def images(x: Tensor, spatial: int) -> Tensor:
-    """Leading dimensions as (N * C, 1): one window for all is torch's single-channel convolution."""
+    """Leading dimensions as (N * C, 1), because one kernel for all is a single-channel convolution."""
     return x.reshape(-1, 1, *x.shape[-spatial:])
 
 
@@ -39,7 +39,7 @@ def conv_candidates(
     prepare: Callable[[Tensor], Any],
     tf32: bool = True,
 ) -> list[Candidate]:
-    """`call`, its convolutions with TF32 off and, where that is wanted and changes anything, on."""
+    """`call` with TF32 off, and for float32 on CUDA also with TF32 on."""
     both = tf32 and device == "cuda" and dtype == torch.float32
     return [
         Candidate(name + " TF32" * on, call, prepare=prepare, context=cudnn(on))
@@ -55,9 +55,9 @@ def compiled(
 
 
 def shifted_sum(x: Tensor, window: Sequence[Any], spatial: int) -> Tensor:
-    """A correlation with zeros outside as one sum of shifted slices, which a compiler makes one kernel of.
+    """A correlation with zeros outside as a sum of shifted slices, which torch.compile turns into one kernel.
 
-    The window is nested lists of numbers, or of tensors that broadcast against the image; odd in every axis.
+    The kernel is nested lists of numbers, or of tensors that broadcast against the image, odd in every axis.
     """
     sizes = []
     level: Any = window
@@ -86,9 +86,9 @@ def tensors(convert: Callable[[Any], Tensor], y: Any) -> Tensor:
 
 
 def by_fft(window: Tensor, image: Sequence[int]) -> Callable[[Tensor], Tensor]:
-    """The correlation of images (..., H, W) with a window, zeros outside, by one torch.fft of the whole image.
+    """The correlation of images (..., H, W) with a kernel, zeros outside, by one torch.fft of the whole image.
 
-    The window's transform is made here, once. Tap (k - 1) // 2 lies on the pixel.
+    The kernel is transformed once, here. Tap (k - 1) // 2 lies on the pixel.
     """
     size = [fft_length(n + k - 1) for n, k in zip(image, window.shape, strict=True)]
     spectrum = torch.fft.rfft2(window.flip(0, 1), size)
@@ -101,7 +101,7 @@ def by_fft(window: Tensor, image: Sequence[int]) -> Callable[[Tensor], Tensor]:
 
 
 def fft_length(least: int) -> int:
-    """The next multiple of 8 that has no prime factor beyond 7, for which libraries have kernels of their own."""
+    """The next multiple of 8 without a prime factor above 7, for which FFT libraries are fast."""
     length = -(-least // 8) * 8
     while True:
         rest = length

@@ -1,4 +1,4 @@
-"""Rows measured one after the other: lines on the screen, and results that survive a run that is cut short."""
+"""Rows measured one after the other, printed and saved after each row."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 
 import torch
 
+from torch_conv._usage import UsageError
 from torch_conv.bench.common import Candidate, Row, Timing, first_line, make_image, measure
 from torch_conv.bench.families import Family
 from torch_conv.bench.launches import count
 from torch_conv.bench.lines import line
 from torch_conv.bench.pairs import Pair
+from torch_conv.bench.progress import progress_bar
 from torch_conv.bench.results import Results, as_row
 from torch_conv.bench.sampling import keep_freed_memory
-from torch_conv.cli import UsageError
-from torch_conv.cli._images import progress_bar
 
-ABSENT = "not installed: "  # said once, not row by row
-COUNTING_S = 20.0  # for the rivals' launches, after what is timed
+ABSENT = "not installed: "  # printed once, not for each row
+COUNTING_S = 20.0  # for counting the rivals' launches after the last row
 
 
 def measure_all(
     family: Family, chosen: Sequence[Row | Pair], rounds: int, save: Callable[[Results], None]
 ) -> tuple[Results, bool]:
-    """What was measured, which `save` is told after every row, and whether all of it was and is right."""
+    """The results, and whether all rows were measured and are correct. `save` gets the results after every row."""
     keep_freed_memory()
     start = time.perf_counter()
     deadline = start + family.budget_s
@@ -45,7 +45,7 @@ def measure_all(
                         results.append(measure(row, rounds, deadline, uncounted[-1][1]))
                 else:
                     results.append(row.measure(rounds))
-            except (RuntimeError, ValueError, TypeError, ImportError) as error:  # the other rows are worth having
+            except (RuntimeError, ValueError, TypeError, ImportError) as error:  # the other rows still count
                 print(f"{row.device:4}  {row.name:46} FAILED: {first_line(error)}", flush=True)
                 continue
             print(line(results[-1]), flush=True)
@@ -68,7 +68,7 @@ def measure_all(
 
 
 def bar_on_screen() -> Any:
-    """The progress bar, where rich is installed: a GPU machine may have nothing but torch."""
+    """The progress bar, or nothing where rich is not installed."""
     try:
         return progress_bar(still=True)
     except UsageError:

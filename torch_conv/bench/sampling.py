@@ -1,4 +1,4 @@
-"""How one call is sampled: its time, its memory, and what of the machine a figure needs."""
+"""The samples of one call: its time and its memory; the properties of the machine."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ import torch
 
 from torch_conv._timing import sampler, turns
 
-HOST_CALLS = 20  # in one sample of host time: far fewer than the launches a stream holds before it blocks
+HOST_CALLS = 20  # in one sample of host time; a stream holds far more launches before it blocks
 ENDLESS_S = 0.05  # a call that takes longer than this is timed by itself, once a round
 ONCE_S = 0.5  # a call that takes longer than this is timed once
-# Relative standard error of a median that is known well enough. A ratio has two medians and the ratios of two runs have
-# four, so that these differ by 2 % as a rule and by 5 % hardly ever. Of 3006 medians on one NVIDIA H100 75 had more
-# after 5 or 7 rounds.
+# Relative standard error at which a median counts as known. The ratios of two runs have four medians, so they mostly
+# differ by 2 %. On one NVIDIA H100 75 of 3006 medians had a larger error after 5 or 7 rounds.
 KNOWN = 0.01
-LONGER = 3  # times the rounds, on a GPU, while one is not known: a sample takes some ms there
+LONGER = 3  # more rounds on a GPU while a median is not known; a sample takes some ms
 
 
 def buffers_needed(device: str, bytes_per_call: int) -> int:
-    """So many buffers that going round them touches at least four times the last cache."""
+    """The number of buffers that together are at least four times as large as the last cache."""
     cache = torch.cuda.get_device_properties(device).L2_cache_size if device == "cuda" else 0
     return max(1, -(-4 * cache // bytes_per_call))
 
@@ -43,7 +42,7 @@ def fma_peak(device: str) -> float | None:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError in what is still running after so many seconds."""
+    """Raises TimeoutError in the running code after so many seconds."""
     if seconds == inf:
         yield
         return
@@ -76,7 +75,7 @@ def prepared_sampler(
 ) -> Callable[[], float]:
     """A function that takes one sample, seconds per call: from a CUDA graph, or by the host where `graph` is false.
 
-    `slow` is the time of a call that is long, or many times slower than ours, which then needs no more than itself.
+    `slow` is the time of a long call, or of one many times slower than ours. Such a call is timed by itself.
     """
     if slow > ONCE_S:
         return lambda: slow
@@ -91,9 +90,9 @@ def in_turn(
     rounds: Mapping[str, int],
     longer: int,
 ) -> dict[str, list[float]]:
-    """So many samples of each, round by round, and up to `longer` times as many while a median is not known.
+    """Samples of each call, round by round: `rounds`, and up to `longer` times as many while a median is not known.
 
-    All of those with the most rounds then go on, for a drift shall meet them alike; those with fewer take long.
+    Extra rounds sample all calls with the most rounds, so that a drift affects them alike.
     """
     samples: dict[str, list[float]] = {name: [] for name in samplers}
     most = max(rounds.values())
@@ -108,15 +107,15 @@ def in_turn(
 
 
 def known(samples: Sequence[float]) -> bool:
-    """Whether the median's standard error is small; of normal samples it is 0.93 interquartile ranges over sqrt(n)."""
-    if len(samples) < 2:  # a call so long that it is timed once
+    """Whether the median's standard error is small: 0.93 interquartile ranges over sqrt(n) for normal samples."""
+    if len(samples) < 2:  # a long call is timed once
         return True
     low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
     return 0.93 * (high - low) <= KNOWN * middle * sqrt(len(samples))
 
 
 def keep_freed_memory() -> None:
-    """Lets malloc hand out again what was freed instead of fresh pages, whatever its size (glibc)."""
+    """Lets malloc (glibc) reuse freed memory of any size instead of fresh pages."""
     trim_threshold, mmap_max = -1, -4
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
@@ -125,7 +124,7 @@ def keep_freed_memory() -> None:
 
 
 def extra_memory(call: Callable[[], Any]) -> int:
-    """Peak bytes of one call beyond what lives already and its output (as the allocator rounds it)."""
+    """Peak bytes of one call beyond live memory and its output, as the allocator rounds them."""
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -137,7 +136,7 @@ def extra_memory(call: Callable[[], Any]) -> int:
 
 
 def host_us(call: Callable[[], Any], seconds: float) -> float | None:
-    """What one call costs the Python thread, in microseconds; None for calls so long that nobody asks."""
+    """The time of one call in the Python thread, in microseconds; None for calls of more than 5 ms."""
     if seconds > 5e-3:
         return None
     samples = []

@@ -41,7 +41,7 @@ SHAPES = [
 ]
 WAYS = ("eager", "graph")
 DTYPES = (torch.float16, torch.float32)
-RELATIVE = {torch.float16: 1e-2, torch.float32: 1e-3}  # of the largest: torch's and our sums take other orders
+RELATIVE = {torch.float16: 1e-2, torch.float32: 1e-3}  # of the largest value, because torch sums in another order
 Sides = dict[str, Callable[[], Any]]  # "torch" and "torch_conv"
 
 
@@ -121,10 +121,7 @@ def weights(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype
         )
         return list(found[1:])
 
-    return {
-        "torch": by_torch,
-        "torch_conv": lambda: torch.ops.torch_conv._weight_gradient(image, grad, *lists),
-    }
+    return {"torch": by_torch, "torch_conv": lambda: torch.ops.torch_conv._weight_gradient(image, grad, *lists)}
 
 
 def layers(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype, layout: str) -> Sides:
@@ -135,10 +132,7 @@ def layers(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype,
     def step(conv: Callable[..., Tensor]) -> Callable[[], Any]:
         return lambda: torch.autograd.grad(conv(*given, **options), given, grad)
 
-    return {
-        "torch": step(getattr(F, f"conv{axes}d")),
-        "torch_conv": step(getattr(torch_conv, f"conv{axes}d")),
-    }
+    return {"torch": step(getattr(F, f"conv{axes}d")), "torch_conv": step(getattr(torch_conv, f"conv{axes}d"))}
 
 
 @lru_cache(maxsize=1)

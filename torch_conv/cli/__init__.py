@@ -12,17 +12,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-
-class UsageError(Exception):
-    """Bad input from the command line: one plain sentence, exit status 2."""
-
+from torch_conv._files import reason
+from torch_conv._usage import UsageError
 
 LIBRARY_REFUSAL = re.compile(r"[a-z]\w*: ")  # it begins with the function's name
 
 
 @contextlib.contextmanager
 def user_arguments() -> Iterator[None]:
-    """Around a call of the library with what the user gave: its refusal is the user's, any other error is a bug."""
+    """Turns refusals of the library into UsageError. Any other error is a bug and passes."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -32,19 +30,23 @@ def user_arguments() -> Iterator[None]:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that answers bad options with one sentence, not with its whole usage."""
+    """An argument parser that refuses bad options in one sentence, without its usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
 
 
+def add_force(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="replace an output file that exists already")
+
+
 def printable(text: object) -> str:
-    """The text with control characters escaped: a file's name must not steer the terminal."""
+    """The text with control characters escaped, so that a file's name cannot steer the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def open_streams() -> None:
-    """Gives a process that was started without standard output or error some, to which nothing can be written."""
+    """Replaces missing standard output and error by streams that store nothing."""
     if sys.stdout is None:
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115 (it stays open)
     if sys.stderr is None:
@@ -55,15 +57,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0, or 2 after one sentence about what cannot be done."""
     open_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold what the terminal cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")  # for file names that the terminal cannot show
     args = build_parser().parse_args(joined(sys.argv[1:] if argv is None else argv))
     try:
         args.run(args)
         sys.stdout.flush()
-    except BrokenPipeError:  # who reads has seen enough, as head does
+    except BrokenPipeError:  # the reader of a pipe has ended, as head does
         drop_output()
         return 1
-    except (UsageError, OSError) as error:  # nothing else: of a bug the traceback is wanted
+    except (UsageError, OSError) as error:  # a bug shows its traceback
         return refused(args, error)
     except (MemoryError, RuntimeError) as error:
         if not of_memory(error):
@@ -76,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def of_memory(error: Exception) -> bool:
-    """Whether memory ran out: Python's, a GPU's, or, of which torch has no class, the CPU's."""
+    """Whether memory ran out: Python's, a GPU's, or the CPU's, for which torch has no class."""
     import torch
 
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
@@ -93,11 +95,11 @@ def joined(words: Sequence[str]) -> list[str]:
     return result
 
 
-LARGEST = 2**31 - 1  # of any size or count: tensors have fewer elements along an axis
+LARGEST = 2**31 - 1  # of any size or count
 
 
 def whole_number(text: str) -> int:
-    """What an option gives as a size or a count."""
+    """A size or a count of an option."""
     try:
         number = int(text)
     except ValueError:
@@ -107,13 +109,11 @@ def whole_number(text: str) -> int:
     return number
 
 
-OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT)  # what writing to a stream without a name ends with
+OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT)  # errors of a stream without a name
 
 
 def refused(args: argparse.Namespace, error: Exception | str) -> int:
-    """Says why in one sentence, and returns the exit status."""
-    from torch_conv.cli._files import reason
-
+    """Prints the reason in one sentence, and returns the exit status."""
     sentence = " ".join(str(error).split())
     if isinstance(error, OSError) and error.filename is not None:
         sentence = f"{error.filename}: {reason(error)}"
@@ -125,7 +125,7 @@ def refused(args: argparse.Namespace, error: Exception | str) -> int:
 
 
 def drop_output() -> None:
-    """Sends what is still to be printed nowhere: at its end Python would try again, and complain."""
+    """Discards pending output, which Python would try to print again at its end."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -3,57 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_conv.cli import UsageError
-from torch_conv.cli._files import check_file, write_file
+from torch_conv._files import check_file, write_file
+from torch_conv._usage import UsageError, needed
 
 DEEP_SUFFIXES = (".png", ".tif", ".tiff")
 SUFFIXES = (*DEEP_SUFFIXES, ".jpg", ".jpeg")
 JPEG_QUALITY = 95
 
 
-def needed(module: str, package: str) -> Any:
-    """Imports what only the command line needs."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError(f"{package} is not installed: pip install 'torch-conv[cli]'") from error
-
-
-def progress_bar(still: bool = False) -> Any:
-    """rich's, on a terminal only: elsewhere it would leave an empty line before a sentence.
-
-    A still one is drawn when it is told to, not by a thread that would run beside what is timed.
-    """
-    progress, console = (needed(f"rich.{name}", "rich") for name in ("progress", "console"))
-    screen = console.Console(stderr=True)
-    return progress.Progress(
-        *progress.Progress.get_default_columns(),
-        console=screen,
-        transient=True,
-        auto_refresh=not still,
-        speed_estimate_period=600.0 if still else 30.0,  # seconds; of what is timed one step may take half a minute
-        redirect_stdout=sys.stdout.isatty(),  # lines that go to a file are not the screen's
-        disable=not screen.is_terminal,
-    )
-
-
 @contextlib.contextmanager
 def silent_libraries() -> Iterator[None]:
-    """Keeps off the screen what Pillow, OpenCV and libtiff remark on a picture: a refusal is one sentence, and ours."""
+    """Hides messages of Pillow, OpenCV and libtiff, because a refusal is one sentence of ours."""
     with warnings.catch_warnings(), contextlib.ExitStack() as undo:
         warnings.simplefilter("ignore")
-        with contextlib.suppress(OSError):  # where there is no screen
+        with contextlib.suppress(OSError):  # without standard error
             sys.stderr.flush()
             screen = os.dup(2)
             undo.callback(os.close, screen)
@@ -65,7 +37,7 @@ def silent_libraries() -> Iterator[None]:
 
 
 def device_named(name: str | None) -> torch.device:
-    """The device of that name; without a name the GPU, where there is one."""
+    """The device of that name; by default the GPU, if there is one."""
     usable = torch.cuda.is_available() and torch.version.cuda is not None
     if name is None:
         return torch.device("cuda" if usable else "cpu")
@@ -84,7 +56,7 @@ def device_named(name: str | None) -> torch.device:
 
 def check_output(path: Path, force: bool) -> None:
     """Refuses, before any work, a picture that could not be written, or that exists and is not to be replaced."""
-    if os.path.isdir(path):  # never an error, unlike Path's
+    if os.path.isdir(path):  # unlike Path.is_dir, never an error
         raise UsageError(f"{path} is a folder")
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"the output must end in {', '.join(SUFFIXES)}, got {path}")
@@ -92,7 +64,7 @@ def check_output(path: Path, force: bool) -> None:
 
 
 def check_depth(path: Path, dtype: torch.dtype) -> None:
-    """Refuses to write 16 bits a channel where 8 would be left."""
+    """Refuses a format of 8 bits for 16 bits a channel."""
     if dtype == torch.uint16 and path.suffix.lower() not in DEEP_SUFFIXES:
         raise UsageError(f"{path} cannot hold 16 bits a channel: the output must end in {', '.join(DEEP_SUFFIXES)}")
 

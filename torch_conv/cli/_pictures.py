@@ -1,4 +1,4 @@
-"""Pictures as tensors of 8 or 16 bits a channel: what a file holds comes out whole, or a sentence says why not."""
+"""Pictures as tensors of 8 or 16 bits a channel, read without loss or refused in one sentence."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv.cli import UsageError
-from torch_conv.cli._files import reason
-from torch_conv.cli._images import needed, silent_libraries
+from torch_conv._files import reason
+from torch_conv._usage import UsageError, needed
+from torch_conv.cli._images import silent_libraries
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "TIFF")  # as Pillow calls them
 BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -22,21 +22,21 @@ BACKGROUNDS = {"white": 1.0, "black": 0.0}
 MOST_PIXELS = 1 << 29  # 23170 x 23170: a file of a few hundred kilobytes can claim more
 GREY, RGB = ("1", "L", "LA"), ("P", "PA", "RGB", "RGBA", "YCbCr")  # Pillow's modes of up to 8 bits
 DEEP_GREY = ("I", "I;16", "I;16L", "I;16B")
-# Tags of TIFF, the first of EXIF too, and values of theirs; 4 is "not said".
+# Tags of TIFF (the first one also of EXIF) and some of their values; 4 is "unspecified".
 ORIENTATION, BITS, PHOTOMETRIC, SAMPLES, PLANAR, EXTRA, SAMPLE_FORMAT = 274, 258, 262, 277, 284, 338, 339
 WHITE_IS_ZERO, SEPARATE, MULTIPLIED, UNSIGNED = 0, 2, 1, (1, 4)
 
 
 @dataclass
 class Picture:
-    """A file's picture, as Pillow opens it, and what Pillow does not hand on."""
+    """A file's picture, as Pillow opens it, and the facts that Pillow drops."""
 
     image: Any
     deep: bool  # 16 bits a channel
-    colours: bool  # several channels of them, of which Pillow keeps 8 bits: OpenCV decodes them
+    colours: bool  # several channels of 16 bits: OpenCV decodes them, because Pillow keeps 8
     grey: bool
     inverted: bool
-    orientation: int  # EXIF's, of the pixels as they lie in the file
+    orientation: int  # of EXIF, for the pixels in file order
 
 
 def read_picture(path: Path, background: str | None = None, most_pixels: int = MOST_PIXELS) -> Tensor:
@@ -92,21 +92,21 @@ def begun(content: bytes) -> Any:
 def load(image: Any) -> None:
     """Decodes an image. Pillow applies its limit again to a TIFF, but not where the image has its memory already."""
     if image.format == "TIFF":
-        size = getattr(image, "_tile_size", image.size)  # as its pixels lie in the file
+        size = getattr(image, "_tile_size", image.size)  # in file order
         image.im = needed("PIL.Image", "Pillow").core.new(image.mode, size)
     image.load()
 
 
 def opened(path: Path, content: bytes, most_pixels: int) -> Picture:
-    """The picture of a file, decoded to its end, but for what OpenCV decodes."""
-    too_large = needed("PIL.Image", "Pillow").DecompressionBombError  # Pillow's reader of GIF asks for its limit
+    """The picture of a file, decoded to its end unless OpenCV decodes it."""
+    too_large = needed("PIL.Image", "Pillow").DecompressionBombError  # raised by Pillow's reader of GIF
     try:
         image = begun(content)
     except (UsageError, MemoryError):
         raise
     except too_large as error:
         raise UsageError(f"{path} must have no more pixels than Pillow reads: {error}") from error
-    except Exception as error:  # of a broken header decoders raise what they happen upon
+    except Exception as error:  # a broken header may raise anything
         if content.startswith(BEGINNINGS):
             raise UsageError(f"{path} is damaged, cut short or not of 8 or 16 bits a channel") from error
         form = foreign_form(content)
@@ -140,7 +140,7 @@ def foreign_form(content: bytes) -> str | None:
 
 
 def described(path: Path, content: bytes, image: Any) -> Picture:
-    """What the header says; refuses what is neither grey nor RGB of whole numbers."""
+    """The picture as its header describes it. Refuses all but grey and RGB of integers."""
     bits, inverted, grey = 8, False, image.mode in GREY or image.mode in DEEP_GREY
     if image.format == "PNG":  # its first chunk has the depth, then the kind of colours
         bits, kind = content[24], content[25]
@@ -163,7 +163,7 @@ def described(path: Path, content: bytes, image: Any) -> Picture:
 
 
 def orientation(image: Any, content: bytes) -> int:
-    """EXIF's; of a PNG without having it decoded, as Pillow would to find EXIF data behind the pixels."""
+    """The orientation of EXIF. Reads a PNG's chunks, because Pillow would decode it to find EXIF data."""
     if image.format != "PNG":
         return image.getexif().get(ORIENTATION, 1)
     at = 8
@@ -187,20 +187,20 @@ def pixels(image: Any) -> tuple[Any, Any]:
 
 
 def deep_pixels(path: Path, content: bytes, picture: Picture) -> tuple[Any, Any]:
-    """The same, of 16 bits a channel."""
+    """Arrays of 16 bits a channel: the colours (H, W, C), and the opacity (H, W) or None."""
     np = needed("numpy", "numpy")
     image = picture.image
     array = deep_colours(path, content, picture) if picture.colours else np.array(image, np.uint16)[..., None]
     colours, alpha = array[..., :3], array[..., 3] if array.shape[2] == 4 else None
     if picture.inverted:
         colours = 65535 - colours
-    if "transparency" in image.info:  # of a PNG: the one colour that is not seen
+    if "transparency" in image.info:  # in a PNG: one transparent colour
         alpha = np.where((colours == np.array(image.info["transparency"])).all(-1), 0, 65535)
     return colours[..., :1] if picture.grey else colours, alpha
 
 
 def deep_colours(path: Path, content: bytes, picture: Picture) -> Any:
-    """16 bits a channel by OpenCV, as they lie in the file."""
+    """16 bits a channel by OpenCV, in file order."""
     np, cv2 = needed("numpy", "numpy"), needed("cv2", "OpenCV")
     image = picture.image
     data = np.frombuffer(content, np.uint8)
@@ -219,7 +219,7 @@ def deep_colours(path: Path, content: bytes, picture: Picture) -> Any:
 
 
 def as_stored(content: bytes) -> bytes:
-    """A TIFF that says nothing of its orientation: releases of OpenCV differ in what they make of it."""
+    """The TIFF without its orientation, because releases of OpenCV treat it differently."""
     order, big = "<" if content[:2] == b"II" else ">", content[2:4] in (b"+\0", b"\0+")
     (first,) = struct.unpack_from(order + ("Q" if big else "I"), content, 8 if big else 4)
     (count,) = struct.unpack_from(order + ("Q" if big else "H"), content, first)
@@ -232,7 +232,7 @@ def as_stored(content: bytes) -> bytes:
 
 
 def turned(array: Any, orientation: int) -> Any:
-    """Pixels (H, W, C) as EXIF's orientation 1 to 8 wants them seen."""
+    """Pixels (H, W, C) turned by EXIF's orientation 1 to 8."""
     if orientation in (5, 6, 7, 8):
         array = array.swapaxes(0, 1)
     if orientation in (3, 4, 7, 8):

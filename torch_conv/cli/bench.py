@@ -9,20 +9,21 @@ from typing import Any
 
 import torch
 
+from torch_conv._files import check_file, write_json
+from torch_conv._usage import UsageError
 from torch_conv.bench.common import Row
 from torch_conv.bench.compare import SLOWER, changes, lines, older_run, ratios
 from torch_conv.bench.families import NAMES, family_named
 from torch_conv.bench.pairs import Pair
 from torch_conv.bench.results import Results, as_row, document, import_time, kept_rows, metadata
 from torch_conv.bench.running import measure_all
-from torch_conv.cli import UsageError, ladder, scaling, volume
-from torch_conv.cli._files import check_file, write_json
+from torch_conv.cli import ladder, scaling, volume
 from torch_conv.cli._images import device_named
 
 LEAST_ROUNDS = QUICK_ROUNDS = 5
-# With options and tables of their own.
+# Benchmarks with options and tables of their own.
 OTHERS = {"ladder": ladder, "volume": volume, "scaling": scaling}
-# (option, what of a row it names, default: all, what it is)
+# (option, fact of a row, default, help)
 CHOICES = {
     "models": (
         ("models", "model", None, "names of models"),
@@ -34,7 +35,7 @@ CHOICES = {
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
-    """`bench` and what stands behind it; without a name it says what there is."""
+    """`bench` and its families; without a name it lists them."""
     parser = commands.add_parser(
         "bench", help="measure kernels on this machine", description="Measure kernels on this machine."
     )
@@ -119,7 +120,7 @@ def run(args: argparse.Namespace) -> None:
         rows = [as_row(result) for result in results]
         found = changes(older, rows)
         measured = [(row["device"], row["name"]) for row in rows]
-        idle = {*known} - {*called_for}  # nobody asked for them
+        idle = {*known} - {*called_for}  # not selected
         gone = [key for key in older.rows if key not in measured and key not in idle and key[0] in devices]
         new = [key for key in measured if key not in older.rows]
         print("", *lines(older, found, ratios(older, rows), new, gone), sep="\n")
@@ -128,7 +129,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def devices_named(name: str) -> list[str]:
-    """The kinds of the devices; of several GPUs the one that was named becomes the current one."""
+    """The kinds of the devices. A GPU that is named becomes the current one."""
     if name == "all":
         return [*(["cuda"] if device_named(None).type == "cuda" else []), "cpu"]
     device = device_named(name)

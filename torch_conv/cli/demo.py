@@ -15,10 +15,11 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv import kernels
+from torch_conv._files import check_folder, make_folder
 from torch_conv._timing import time_call
+from torch_conv._usage import needed
 from torch_conv.cli import printable
-from torch_conv.cli._files import check_folder, make_folder
-from torch_conv.cli._images import device_named, needed, write_image
+from torch_conv.cli._images import device_named, write_image
 from torch_conv.cli._pictures import read_picture
 from torch_conv.cli._sheet import contact_sheet
 
@@ -31,13 +32,13 @@ SIGMA, UNSHARP_SIGMA, AMOUNT = 5.0, 2.0, 1.5
 
 @dataclass(frozen=True)
 class Job:
-    """One filter, three ways. All take and give uint8, mirror the borders as reflect does, and round once or more."""
+    """One filter by torch_conv, torch and OpenCV: uint8 to uint8, border 'reflect'."""
 
     title: str
     function: Callable[..., Tensor]  # ours: (C, H, W) uint8, then args and kwargs
-    torch_way: Callable[[Tensor], Tensor]  # (C, 1, H, W) floats, unrounded: also the float64 reference
-    cv2_way: Callable[[Any, Any], Any]  # (cv2, (H, W, C) array)
-    halo: int  # pixels the window reaches
+    in_torch_form: Callable[[Tensor], Tensor]  # (C, 1, H, W) floats, unrounded: also the float64 reference
+    in_cv2_form: Callable[[Any, Any], Any]  # (cv2, (H, W, C) array)
+    halo: int  # pixels that the kernel reaches
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
 
@@ -125,14 +126,7 @@ JOBS = [
         args=(13, UNSHARP_SIGMA),
         kwargs={"amount": AMOUNT},
     ),
-    Job(
-        "Sobel edges",
-        torch_conv.sobel,
-        sobel_in_torch,
-        sobel_in_cv2,
-        halo=1,
-        kwargs={"normalized": False},
-    ),
+    Job("Sobel edges", torch_conv.sobel, sobel_in_torch, sobel_in_cv2, halo=1, kwargs={"normalized": False}),
 ]
 
 
@@ -166,7 +160,7 @@ def run(args: argparse.Namespace) -> None:
     make_folder(args.output)
     lines = []
     tasks = [(photo, job) for photo in PHOTOS for job in JOBS]
-    # F.conv2d at its best with float32 sums, as ours are.
+    # F.conv2d at its fastest with float32 sums, as ours.
     exact = torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False)
     with exact, torch.inference_mode():
         for photo, job in progress.track(tasks, description="filtering", transient=True):
@@ -180,7 +174,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def measure(job: Job, photo: str, before: Tensor, device: torch.device, cv2: Any) -> Measured:
-    """Filters once, checks a corner against float64, then times the three ways."""
+    """Filters once, checks a corner against float64, then times the three implementations."""
     image = before.to(device)
     planes = image[:, None]
     array = before.permute(1, 2, 0).contiguous().numpy()
@@ -189,11 +183,11 @@ def measure(job: Job, photo: str, before: Tensor, device: torch.device, cv2: Any
         return job.function(image, *job.args, **job.kwargs)
 
     def in_torch() -> Tensor:
-        return job.torch_way(planes.float()).round().clamp(0, 255).to(torch.uint8)
+        return job.in_torch_form(planes.float()).round().clamp(0, 255).to(torch.uint8)
 
     after = ours().cpu()
     side = CHECKED + 2 * job.halo
-    corner = job.torch_way(before[:, None, :side, :side].double()).round().clamp(0, 255)
+    corner = job.in_torch_form(before[:, None, :side, :side].double()).round().clamp(0, 255)
     difference = after[:, None, :CHECKED, :CHECKED].double() - corner[..., :CHECKED, :CHECKED]
     return Measured(
         job=job,
@@ -201,7 +195,7 @@ def measure(job: Job, photo: str, before: Tensor, device: torch.device, cv2: Any
         algorithm=algorithms(torch_conv.explain(job.function, image, *job.args, **job.kwargs).lines),
         ours=median(time_call(ours, device, repeats=7)),
         torch=median(time_call(in_torch, device, repeats=3, warmup=1)),
-        cv2=median(time_call(lambda: job.cv2_way(cv2, array), "cpu", repeats=7)),
+        cv2=median(time_call(lambda: job.in_cv2_form(cv2, array), "cpu", repeats=7)),
         difference=float(difference.abs().max()),
         before=before,
         after=after,
@@ -216,7 +210,7 @@ def algorithms(plan: Sequence[str]) -> str:
 
 def print_table(lines: list[Measured], device: torch.device) -> None:
     console = needed("rich.console", "rich").Console()
-    if console.width < TABLE_WIDTH:  # narrower, rich would cut figures: better let the terminal fold the lines
+    if console.width < TABLE_WIDTH:  # on a narrower terminal rich would cut numbers
         console = needed("rich.console", "rich").Console(width=TABLE_WIDTH)
     threads = f"{torch.get_num_threads()} threads"
     here = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {threads}"

@@ -10,14 +10,14 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv.cli import UsageError, printable, user_arguments, whole_number
-from torch_conv.cli._files import add_force
+from torch_conv._usage import UsageError
+from torch_conv.cli import add_force, printable, user_arguments, whole_number
 from torch_conv.cli._images import JPEG_QUALITY, check_depth, check_output, device_named, write_image
 from torch_conv.cli._pictures import BACKGROUNDS, read_picture
 
 BORDERS = ("reflect", "replicate", "symmetric", "circular", "constant", "skip", "zero_output")
 
-# What is more than one window: (image, size, sigma, border) -> image.
+# Filters of more than one kernel: (image, size, sigma, border) -> image.
 FUNCTIONS: dict[str, Callable[[Tensor, int, float, str], Tensor]] = {
     "gaussian": lambda x, size, sigma, border: torch_conv.gaussian_blur2d(x, size, sigma, border),
     "sobel": lambda x, size, sigma, border: torch_conv.sobel(x, normalized=False, border_type=border),
@@ -54,7 +54,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Which filter, and where: what filter_of() and device_named() take."""
+    """The options that filter_of() and device_named() read."""
     parser.add_argument("--filter", metavar="NAME", required=True, choices=NAMES, help="which filter (listed below)")
     parser.add_argument("--size", metavar="K", type=whole_number, help="window size in pixels (default: 9, stencils 3)")
     parser.add_argument("--sigma", metavar="S", type=float, help="Gaussian's sigma in pixels (default: suits the size)")

@@ -1,4 +1,4 @@
-"""`torch-conv info`: what a report of a problem should say about the machine."""
+"""`torch-conv info`: the machine and the versions, for a report of a problem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def facts() -> list[tuple[str, str]]:
-    """(what, its state) in the order they are printed."""
+    """(name, value) in the order of printing."""
     rows = [
         ("torch_conv", torch_conv.__version__),
         ("python", platform.python_version()),

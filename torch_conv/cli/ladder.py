@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import argparse
 import math
-import platform
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import torch
-
-from torch_conv.cli import UsageError, whole_number
-from torch_conv.cli._files import add_force, check_file, check_folder, make_folder, write_file, write_json
-from torch_conv.cli._images import device_named, needed, progress_bar
-
-if TYPE_CHECKING:
-    from torch_conv.cli.ladder_bench import Bench, Row, Study
+from torch_conv._files import check_file, check_folder, make_folder, write_file, write_json
+from torch_conv._usage import UsageError, needed
+from torch_conv.bench.ladder.running import document, leave_if_wrong, measure, show
+from torch_conv.bench.machine import metadata
+from torch_conv.cli import add_force, whole_number
+from torch_conv.cli._images import device_named
 
 SUMMARY = "the textbook kernels, from naive to fused, beside the library's own and F.conv2d"
 ROUNDS, QUICK_ROUNDS = 9, 3
@@ -39,12 +32,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     add_force(parser)
     parser.add_argument("--quick", action="store_true", help="images up to 1024x1024 only, and fewer rounds")
-    parser.add_argument(
-        "--table",
-        metavar="NAME[,NAME]",
-        type=names,
-        help="only these of the tables, by name",
-    )
+    parser.add_argument("--table", metavar="NAME[,NAME]", type=names, help="only these of the tables, by name")
     parser.add_argument(
         "--image-size",
         metavar="N[,N]",
@@ -66,11 +54,11 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=run)
 
 
-# What the options' values may be: the rungs hold a window's taps in constant memory, 800 of them.
+# Bounds of the options: a rung has 800 taps of a kernel in constant memory.
 
 
 def names(text: str) -> list[str]:
-    from torch_conv.cli.ladder_tables import TABLES
+    from torch_conv.bench.ladder.tables import TABLES
 
     found = text.split(",")
     if unknown := [name for name in found if name not in TABLES]:
@@ -104,8 +92,8 @@ def each(text: str, rule: str, holds: Callable[[int], bool]) -> tuple[int, ...]:
 
 
 def run(args: argparse.Namespace) -> None:
-    from torch_conv.cli.ladder_bench import Bench, Sweep
-    from torch_conv.cli.ladder_tables import studies
+    from torch_conv.bench.ladder.study import Bench, Sweep
+    from torch_conv.bench.ladder.tables import studies
     from torch_conv.cli.report.textbook import figures
 
     rounds = args.iterations or (QUICK_ROUNDS if args.quick else ROUNDS)
@@ -132,97 +120,3 @@ def run(args: argparse.Namespace) -> None:
         for name, figure in figures(rows, bench.cuda, title):
             write_file(args.figures / f"ladder_{name}.png", figure.png(dpi=150))
     leave_if_wrong(bench)
-
-
-# --- what every benchmark of this command line does ----------------------------------------------------------------
-
-
-def measure(benchmark: str, bench: Bench, wanted: Sequence[Study]) -> dict[str, list[Row]]:
-    """Every case of every study, with a progress bar; {study: rows}."""
-    rows: dict[str, list[Row]] = {study.name: [] for study in wanted}
-    # The strongest torch convolution that sums in float32, as ours does.
-    exact = torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False)
-    with exact, torch.inference_mode(), progress_bar() as bar:
-        task = bar.add_task(benchmark, total=sum(len(study.cases) for study in wanted))
-        for study in wanted:
-            bar.update(task, description=study.name)
-            for case in study.cases:
-                rows[study.name].append(study.measure(bench, case))
-                bar.advance(task)
-    return rows
-
-
-def show(meta: dict[str, Any], bench: Bench, wanted: Sequence[Study], rows: dict[str, list[Row]], absent: str) -> None:
-    """Prints the machine, the tables and their notes; `absent` says what is missing without a GPU."""
-    console, terminal = (needed(f"rich.{name}", "rich") for name in ("console", "table"))
-    # A table needs its width; a pipe has none of its own.
-    out = console.Console(width=None if sys.stdout.isatty() else 160)
-    out.print(f"{meta['gpu'] or meta['cpu']}, torch {meta['torch']}, {meta['threads']} CPU threads", highlight=False)
-    if not bench.cuda:
-        out.print(absent, highlight=False)
-    for study in wanted:
-        out.print(f"\n[bold]{study.title}[/bold]", highlight=False)
-        out.print(printable(terminal.Table, study, rows[study.name], bench.cuda))
-        out.print(study.note, highlight=False, markup=False)
-
-
-def leave_if_wrong(bench: Bench) -> None:
-    if bench.wrong:
-        print("wrong results:", *bench.wrong, sep="\n  ", file=sys.stderr)
-        raise SystemExit(1)
-
-
-def printable(table: Any, study: Study, rows: list[Row], cuda: bool) -> Any:
-    """A rich table; a dash stands where a case has no such figure."""
-    result = table()
-    columns = [column for column in study.columns if column.shown(cuda)]
-    for column in columns:
-        result.add_column(column.heading, justify="left" if column.style == "s" else "right")
-    for row in rows:
-        result.add_row(*(format(row[c.key], c.style) if c.key in row else "-" for c in columns))
-    return result
-
-
-def document(
-    benchmark: str, meta: dict[str, Any], wanted: Sequence[Study], rows: dict[str, list[Row]], cuda: bool
-) -> dict[str, Any]:
-    tables = [
-        {
-            "name": study.name,
-            "title": study.title,
-            "note": study.note,
-            "columns": {column.key: column.heading for column in study.columns if column.shown(cuda)},
-            "rows": rows[study.name],
-        }
-        for study in wanted
-    ]
-    return {"benchmark": benchmark, "metadata": meta, "tables": tables}
-
-
-def metadata(device: torch.device, rounds: int) -> dict[str, Any]:
-    cuda = device.type == "cuda"
-    root = Path(__file__).resolve().parents[2]
-    checkout = (root / "csrc").is_dir()
-    return {
-        "commit": first_line("git", "-C", str(root), "describe", "--always", "--dirty") if checkout else None,
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "gpu": torch.cuda.get_device_name(device) if cuda else None,
-        "driver": first_line("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") if cuda else None,
-        "cuda": torch.version.cuda if cuda else None,
-        "cudnn": torch.backends.cudnn.version() if cuda else None,
-        "cpu": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}",
-        "threads": torch.get_num_threads(),
-        "dtype": "float32",
-        "rounds": rounds,
-    }
-
-
-def first_line(*command: str) -> str | None:
-    """The first line a tool prints, or None where it is not there or refuses."""
-    try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return next(iter(done.stdout.splitlines()), None)

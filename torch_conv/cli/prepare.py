@@ -7,7 +7,8 @@ import argparse
 import torch
 
 import torch_conv
-from torch_conv.cli import LARGEST, UsageError, of_memory, user_arguments
+from torch_conv._usage import UsageError
+from torch_conv.cli import LARGEST, of_memory, user_arguments
 from torch_conv.cli._images import device_named
 from torch_conv.cli.filter import FILTERS, add_options, filter_of
 
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
         image = torch.empty(shape, dtype=getattr(torch, args.dtype), device=device)
         with user_arguments():
             torch_conv.prepare(function, image)
-    except RuntimeError as error:  # of a compiler or a driver
+    except RuntimeError as error:  # from a compiler or a driver
         if of_memory(error):
             raise
         raise UsageError(str(error).splitlines()[0]) from error

@@ -1,11 +1,11 @@
-"""What the command line is made of, for other programs: pictures, files whole or as they were, devices, times.
+"""Functions of the command line for other programs: pictures, files, devices, times.
 
-They refuse by `UsageError`, one sentence; Pillow and OpenCV are asked for where they are needed (the extra `cli`).
+They refuse by `UsageError`, one sentence. Pictures need Pillow and OpenCV (the extra `cli`).
 """
 
+from torch_conv._files import check_file, check_folder, make_folder, write_file
 from torch_conv._timing import queue_sampler, synchronize, time_call, turns
-from torch_conv.cli import UsageError
-from torch_conv.cli._files import check_file, check_folder, make_folder, write_file
+from torch_conv._usage import UsageError
 from torch_conv.cli._images import device_named
 from torch_conv.cli._pictures import read_picture
 

@@ -15,16 +15,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import torch_conv
+from torch_conv._files import check_file, write_json
 from torch_conv._timing import time_call
-from torch_conv.cli import UsageError, whole_number
-from torch_conv.cli._files import add_force, check_file, write_json
+from torch_conv._usage import UsageError
+from torch_conv.bench.ladder.columns import COLUMNS
+from torch_conv.bench.ladder.running import document, leave_if_wrong, measure, show
+from torch_conv.bench.ladder.study import TOLERANCE, Bench, Row, Study, error
+from torch_conv.bench.machine import metadata
+from torch_conv.cli import add_force, whole_number
 from torch_conv.cli._images import device_named
-from torch_conv.cli.ladder import document, leave_if_wrong, measure, metadata, show
-from torch_conv.cli.ladder_bench import TOLERANCE, Bench, Row, Study, error
-from torch_conv.cli.ladder_columns import COLUMNS
 
 SUMMARY = "a 3-D filter: the textbook kernels beside the library's own and F.conv3d"
-# (name, default, least value, what it is), in the study's order
+# (name, default, least value, help), in the study's order
 OPTIONS = (
     ("width", 128, 1, "voxels of the volume along x"),
     ("height", 128, 1, "voxels of the volume along y"),
@@ -39,7 +41,7 @@ OPTIONS = (
     ("block-dim-z", 8, 1, "threads of a block along z"),
 )
 MOST_TAPS, MOST_THREADS, MOST_THREADS_Z = 8000, 1024, 64  # of the textbook kernels
-GOLD_ITERATIONS = 3  # it is thousands of times slower than what it checks
+GOLD_ITERATIONS = 3  # it is thousands of times slower than the kernels
 
 NOTE = """\
 max error: against the gold, which sums in float64; up to 1e-5 is allowed, and rows are checked before they are timed.
@@ -51,7 +53,7 @@ NO_GPU = "No GPU is measured: the rungs, from naive to separable, need a GPU and
 
 @dataclass(frozen=True)
 class Contender:
-    """One row: what is called, and where it runs."""
+    """One row: its call and its device."""
 
     name: str
     call: Callable[[], Tensor]
@@ -102,7 +104,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def check_options(args: argparse.Namespace) -> None:
-    """Refuses what no volume, window or block can be, and what the textbook kernels cannot serve."""
+    """Refuses impossible sizes, and sizes that the textbook kernels cannot serve."""
     for name, _, least, _ in OPTIONS:
         value = getattr(args, name.replace("-", "_"))
         if value < least:
@@ -131,7 +133,7 @@ def times(extents: tuple[int, int, int]) -> str:
 def contenders(args: argparse.Namespace, device: torch.device) -> list[Contender]:
     generator = torch.Generator().manual_seed(42)
     host = torch.rand(1, 1, args.depth, args.height, args.width, generator=generator)
-    # Random taps: a symmetric window would hide a flipped or exchanged axis.
+    # Random taps, because a symmetric kernel would hide a flipped or exchanged axis.
     x, y, z = (0.5 + torch.rand(k, generator=generator, dtype=torch.float64) for k in window_extents(args))
     x, y, z = x / x.sum(), y / y.sum(), z / z.sum()
     kernel = (z[:, None, None] * y[:, None] * x).float()
@@ -168,7 +170,7 @@ class Gold:
     result: Tensor | None = None
 
     def measure(self, bench: Bench, contender: Contender, warmup: int) -> Row:
-        """Checks one row, then times it; of a wrong row there are no times."""
+        """Checks one row, then times it. A wrong row has no times."""
         row: Row = {"row": contender.name}
         try:
             result = contender.call()

@@ -1,7 +1,8 @@
 """The functions of the package causal-conv1d: `from torch_conv.compat.causal_conv1d import causal_conv1d_fn`.
 
-Arguments and results are the package's. What it refuses works here: widths other than 2 to 4, states of sequences whose
-channels are not innermost, channels that are no multiple of 8, float64, the CPU; the update has no gradient.
+Arguments and results are the package's. Cases that it refuses work here: widths other than 2 to 4,
+states of sequences whose channels are not innermost, channels that are no multiple of 8, float64, the CPU. The update
+has no gradient.
 
     >>> import torch
     >>> from torch_conv.compat.causal_conv1d import causal_conv1d_fn

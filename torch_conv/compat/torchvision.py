@@ -1,7 +1,7 @@
 """torchvision's Gaussian blur under its own name: `from torch_conv.compat.torchvision import gaussian_blur`.
 
-Arguments and results are those of torchvision.transforms.functional and of its v2. What they refuse works here:
-windows that reach further than the image is wide, images without a channel dimension.
+Arguments and results are those of torchvision.transforms.functional and of its v2. Two cases that they refuse work
+here: kernels larger than the image, and images without a channel dimension.
 
     >>> import torch
     >>> from torch_conv.compat.torchvision import gaussian_blur
@@ -32,7 +32,7 @@ _MODES = ("L", "LA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV", "I", "F")
 
 
 def gaussian_blur(img: Any, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None) -> Any:
-    """Smooths an image with a sampled Gaussian; the image goes on outside by reflection.
+    """Smooths an image with a sampled Gaussian, with reflection at the border.
 
     Args:
         img: image (..., H, W) of any real dtype, any strides, or a PIL image of mode L, LA, RGB, RGBA, RGBX, CMYK,
@@ -63,7 +63,7 @@ def gaussian_blur(img: Any, kernel_size: int | Sequence[int], sigma: float | Seq
     sizes, sigmas = _sizes(kernel_size), _sigmas(sigma)
     if isinstance(img, Tensor):
         return _blurred(img, sizes, sigmas)
-    pil = sys.modules.get("PIL.Image")  # whoever has such an image has imported it
+    pil = sys.modules.get("PIL.Image")  # an image exists only where Pillow is imported
     if pil is None or not isinstance(img, pil.Image):
         raise TypeError(f"gaussian_blur: img should be PIL Image or Tensor. Got {type(img)}")
     if img.mode not in _MODES:
@@ -102,7 +102,7 @@ def _sigmas(sigma: Any) -> Any:
 
 
 def _blurred(img: Tensor, kernel_size: list[int], sigma: Optional[list[float]] = None) -> Tensor:
-    """What TorchScript compiles of `gaussian_blur`."""
+    """`gaussian_blur` of a tensor, which TorchScript can compile."""
     if len(kernel_size) != 2:
         raise ValueError(f"gaussian_blur: If kernel_size is a sequence its length should be 2. Got {len(kernel_size)}")
     kx, ky = kernel_size[0], kernel_size[1]

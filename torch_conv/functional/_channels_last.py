@@ -1,4 +1,4 @@
-"""A warning, once in a process, of a photograph (H, W, C) that is filtered across its columns and channels."""
+"""A warning, once in a process, about an image (H, W, C) that is filtered along its columns and channels."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from torch import Tensor
 
 import torch_conv
 
-# Only the first calls of each function are checked: a wrong program shows in these, and later calls cost nothing.
+# Only the first calls of each function are checked, so that later calls cost nothing.
 LOOKS = 100
 _PACKAGE = os.path.dirname(torch_conv.__file__) + os.sep
-_FACADES = os.path.join(_PACKAGE, "compat", "")  # their names say the order of dimensions
+_FACADES = os.path.join(_PACKAGE, "compat", "")  # modules with a fixed order of dimensions
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _warned = False
 
 
 def looks_of(name: str, signature: inspect.Signature) -> list[int]:
-    """How many calls of a function are still to be checked: none unless it filters images (..., H, W)."""
+    """The number of calls that remain to be checked: 0 unless the function filters images (..., H, W)."""
     of_images = "input" in signature.parameters and "1d" not in name and "3d" not in name
     return [LOOKS if of_images else 0]
 
 
 def look(name: str, looks: list[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Warns if the input's last dimension may be channels, unless names or strides say that it is not."""
+    """Warns if the input's last dimension may be channels, unless its names or strides exclude that."""
     global _warned
     looks[0] = 0 if _warned else looks[0] - 1
     if _warned:

@@ -1,4 +1,4 @@
-"""What the named filters are made of: sums in float32, one rounding at the end."""
+"""Steps of the named filters: sums in float32, one rounding at the end."""
 # ruff: noqa: UP045, RUF005
 
 from typing import Optional
@@ -35,15 +35,15 @@ def sum_of_squares(parts: list[Tensor]) -> Tensor:
 
 
 def root(squares: Tensor) -> Tensor:
-    """The root; of 0, and of what is no normal number, it is 0 with derivatives of every order that are 0."""
+    """The square root. For 0 and subnormal numbers the root and all its derivatives are 0."""
     # The root's derivative at 0 is infinite, and 0 times infinity is NaN: there the root of 1 is computed and not used.
     flat = squares.abs() < (2.0**-1022 if squares.dtype == torch.float64 else 2.0**-126)
     return torch.where(flat, 0.0, torch.where(flat, 1.0, squares).sqrt())
 
 
-def one_window(
+def correlate2d(
     input: Tensor,
-    window: Tensor,
+    kernel: Tensor,
     border_type: str,
     normalized: bool,
     padding: str,
@@ -52,17 +52,17 @@ def one_window(
     out: Optional[Tensor],
     algorithm: str,
 ) -> Tensor:
-    """`filter2d`, into `out` if there is one."""
+    """`filter2d`, into `out` if given."""
     if out is not None:
         check_out_dtype(out, output_dtype)
-        _filter2d_out(input, window, border_type, normalized, padding, value=value, algorithm=algorithm, out=out)
+        _filter2d_out(input, kernel, border_type, normalized, padding, value=value, algorithm=algorithm, out=out)
         return out
     return _filter2d(
-        input, window, border_type, normalized, padding, value=value, output_dtype=output_dtype, algorithm=algorithm
+        input, kernel, border_type, normalized, padding, value=value, output_dtype=output_dtype, algorithm=algorithm
     )
 
 
-def two_windows(
+def correlate2d_separable(
     input: Tensor,
     taps_y: Tensor,
     taps_x: Tensor,
@@ -73,7 +73,7 @@ def two_windows(
     out: Optional[Tensor],
     algorithm: str,
 ) -> Tensor:
-    """`filter2d_separable`, into `out` if there is one."""
+    """`filter2d_separable`, into `out` if given."""
     if out is not None:
         check_out_dtype(out, output_dtype)
         _filter2d_separable_out(
@@ -85,9 +85,9 @@ def two_windows(
     )
 
 
-def one_window3d(
+def correlate3d(
     input: Tensor,
-    window: Tensor,
+    kernel: Tensor,
     border_type: str,
     padding: str,
     value: float,
@@ -95,17 +95,17 @@ def one_window3d(
     out: Optional[Tensor],
     algorithm: str,
 ) -> Tensor:
-    """`filter3d`, into `out` if there is one."""
+    """`filter3d`, into `out` if given."""
     if out is not None:
         check_out_dtype(out, output_dtype)
-        _filter3d_out(input, window, border_type, padding=padding, value=value, algorithm=algorithm, out=out)
+        _filter3d_out(input, kernel, border_type, padding=padding, value=value, algorithm=algorithm, out=out)
         return out
     return _filter3d(
-        input, window, border_type, padding=padding, value=value, output_dtype=output_dtype, algorithm=algorithm
+        input, kernel, border_type, padding=padding, value=value, output_dtype=output_dtype, algorithm=algorithm
     )
 
 
-def three_windows(
+def correlate3d_separable(
     input: Tensor,
     parts: list[Tensor],
     border_type: str,
@@ -115,7 +115,7 @@ def three_windows(
     out: Optional[Tensor],
     algorithm: str,
 ) -> Tensor:
-    """`filter3d_separable` with the taps [z, y, x], into `out` if there is one."""
+    """`filter3d_separable` with the taps [z, y, x], into `out` if given."""
     z, y, x = parts[0], parts[1], parts[2]
     if out is not None:
         check_out_dtype(out, output_dtype)
@@ -126,10 +126,10 @@ def three_windows(
     )
 
 
-def windows_per_plane(
+def correlate_each(
     name: str,
     input: Tensor,
-    windows: Tensor,
+    kernels: Tensor,
     border_type: str,
     padding: str,
     value: float,
@@ -137,46 +137,46 @@ def windows_per_plane(
     out: Optional[Tensor],
     algorithm: str,
 ) -> Tensor:
-    """Every plane of images, or volume, under each of n windows: (..., n, H', W') or (..., n, D', H', W').
+    """Correlates every plane or volume with each of n kernels: (..., n, H', W') or (..., n, D', H', W').
 
-    It is read n times, as n channels with a window each. The windows, (n, 3, 3) and the like, are as long as wide.
+    The input is expanded to n channels with a kernel each. The kernels, (n, k, k) or (n, k, k, k), have equal sides.
     """
-    axes, n = windows.dim() - 1, windows.size(0)
+    axes, n = kernels.dim() - 1, kernels.size(0)
     if not torch.jit.is_scripting():  # noqa: SIM102 (TorchScript skips what is under this condition alone)
         if out is None and isinstance(input, SplitTensor) and -input.spec.dim > axes:
-            # The shards share nothing, and flattening might mix them.
+            # The kernels do not reach across shards, and flattening could mix them.
             return each_shard(
-                windows_per_plane, name, input, windows, border_type, padding, value, output_dtype, None, algorithm
+                correlate_each, name, input, kernels, border_type, padding, value, output_dtype, None, algorithm
             )
     lead = list(input.shape[:-axes])
     planes = input.flatten(0, -axes - 1) if input.dim() > axes else input.unsqueeze(0)
     planes = planes.unsqueeze(1).expand([-1, n] + [-1] * axes)
     if out is not None:
         check_out_dtype(out, output_dtype)
-        lost = windows.size(-1) - 1 if padding == "valid" else 0
+        lost = kernels.size(-1) - 1 if padding == "valid" else 0
         fits = True
         shape = lead + [n]
         for size in input.shape[-axes:]:
             shape = shape + [size - lost]
             fits = fits and size > lost
-        if fits and list(out.shape) != shape:  # a window that does not fit is the operator's refusal
+        if fits and list(out.shape) != shape:  # the operator refuses a kernel that does not fit
             raise ValueError(f"{name}: out must have shape {shape_text(shape)}, got {shape_text(list(out.shape))}")
         if not torch.jit.is_scripting():
             refuse_overlap(input, out)  # the planes may be a copy, where the operator would see no overlap
         if out.is_contiguous():
             target = out.view([planes.size(0)] + list(out.shape[-axes - 1 :]))
-            _each_window(planes, windows, border_type, padding, value, None, target, algorithm)
+            _correlate_stack(planes, kernels, border_type, padding, value, None, target, algorithm)
             return out
-        result = _each_window(planes, windows, border_type, padding, value, out.dtype, None, algorithm)
+        result = _correlate_stack(planes, kernels, border_type, padding, value, out.dtype, None, algorithm)
         _filter2d_out(result.reshape(shape), torch.ones(1, 1, device="cpu"), out=out)  # a copy that explain() skips
         return out
-    result = _each_window(planes, windows, border_type, padding, value, output_dtype, None, algorithm)
+    result = _correlate_stack(planes, kernels, border_type, padding, value, output_dtype, None, algorithm)
     return result.reshape(lead + list(result.shape[1:]))
 
 
-def _each_window(
+def _correlate_stack(
     planes: Tensor,
-    windows: Tensor,
+    kernels: Tensor,
     border_type: str,
     padding: str,
     value: float,
@@ -184,13 +184,13 @@ def _each_window(
     out: Optional[Tensor],
     algorithm: str,
 ) -> Tensor:
-    windows = windows.unsqueeze(0)
-    if windows.dim() == 5:
-        return one_window3d(planes, windows, border_type, padding, value, output_dtype, out, algorithm)
-    return one_window(planes, windows, border_type, False, padding, value, output_dtype, out, algorithm)
+    kernels = kernels.unsqueeze(0)
+    if kernels.dim() == 5:
+        return correlate3d(planes, kernels, border_type, padding, value, output_dtype, out, algorithm)
+    return correlate2d(planes, kernels, border_type, False, padding, value, output_dtype, out, algorithm)
 
 
-def sum_of_passes(
+def correlate2d_sum(
     input: Tensor,
     parts: list[Tensor],
     border_type: str,
@@ -200,9 +200,9 @@ def sum_of_passes(
     out: Optional[Tensor],
     algorithm: str,
 ) -> Tensor:
-    """Correlation with [window], or in one launch with the sum of two outer products [y, x, y, x]."""
+    """Correlates with [kernel], or in one launch with the sum of two outer products [y, x, y, x]."""
     if len(parts) == 1:
-        return one_window(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
+        return correlate2d(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
     xs, ys = [parts[1], parts[3]], [parts[0], parts[2]]
     if out is not None:
         check_out_dtype(out, output_dtype)
@@ -214,7 +214,7 @@ def sum_of_passes(
 
 
 def refuse_overlap(input: Tensor, out: Tensor) -> None:
-    """As the operators do; not for TorchScript."""
+    """Refuses overlapping memory as the operators do. TorchScript must skip it."""
     if torch.compiler.is_compiling() or input.numel() == 0 or out.numel() == 0:
         return
     (a, a_end), (b, b_end) = _memory(input), _memory(out)
@@ -223,5 +223,5 @@ def refuse_overlap(input: Tensor, out: Tensor) -> None:
 
 
 def _memory(t: Tensor) -> tuple[int, int]:
-    reach = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
-    return t.data_ptr(), t.data_ptr() + (reach + 1) * t.element_size()
+    last = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
+    return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()

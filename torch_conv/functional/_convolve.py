@@ -1,4 +1,4 @@
-"""How the convolutions call: what torch is the faster in goes to it, the rest to the operators."""
+"""Convolutions by torch or by an operator, as the router decides."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -26,13 +26,13 @@ from torch_conv.functional._tensors import PLAIN, in_format_of, is_half_on_the_c
 from torch_conv.split import SplitTensor
 
 _CONVS = {1: torch.ops.torch_conv.conv1d, 2: torch.ops.torch_conv.conv2d, 3: torch.ops.torch_conv.conv3d}
-_UNIT = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}  # what modules hold where nothing else was asked for
+_UNIT = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}  # the options' defaults in modules
 ours_of_numbers = torch.ops.torch_conv._conv_ours.default
 BY_TORCH = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 
 def pads_of(weight: Tensor, padding: str | Sequence[int], dilation: Sequence[int]) -> list[int]:
-    """What F.pad takes for a convolution's `padding`: the last axis first, before and after."""
+    """The argument of F.pad for a convolution's `padding`: the last axis first, before and after."""
     pads: list[int] = []
     for axis in reversed(range(weight.dim() - 2)):
         if padding == "same":
@@ -51,25 +51,27 @@ def _is_unit(numbers: Any, axes: int) -> bool:
 
 
 def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
-    """The eager and compiled path: like the operator, but what torch serves goes to it with its autograd."""
+    """The eager and compiled call: the operator, or torch with torch's autograd."""
     compiling = torch.compiler.is_compiling()
     activate = None if options.activation is None or is_traced() else ACTIVATIONS.get(options.activation)
     if activate is not None and isinstance(input, Tensor) and _wants_a_gradient(input, weight, bias):
-        # In one launch the sums would be lost, which the activation's gradient needs.
+        # The activation's gradient needs the sums, which one launch would not store.
         return activate(convolve(input, weight, bias, options._replace(activation=None)))
     if _is_exported_to_onnx():
         options = options._replace(algorithm="torch")
         return by_torch(input, weight, bias, options, TORCH, "ONNX has no convolutions but torch's")
     if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(input.device.type):
         input, weight, bias = cast_all(input.device.type, input, weight, bias)
-    # Shards go to the operator, which asks the router for the whole.
+    # Shards go to the operator, which asks the router about the whole image.
     route, why = (OPERATOR, "") if isinstance(input, SplitTensor) else route_of(input, weight, bias, options)
     if route == OURS or (options.algorithm == "ours" and compiling and not exports()):
         plain = compiling and type(input) is Tensor and type(weight) in PLAIN
         numbers = numbers_of(options) if plain else None
-        if numbers is not None:  # inductor would write all lists into every call, and numbers may be symbols
+        if numbers is not None:  # inductor would write lists into every call, and numbers may be symbols
             return ours_of_numbers(input, weight, bias, *numbers)
-        options = options._replace(algorithm="ours")  # it must not ask again: what it sees may be a part of an image
+        options = options._replace(
+            algorithm="ours"
+        )  # the operator may see a shard, so it must not ask the router again
     elif route != OPERATOR:
         if compiling or not isinstance(input, Tensor):
             return by_torch(input, weight, bias, options, route, why)
@@ -77,20 +79,20 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
             return by_torch(input, weight, bias, options, route, why)
         except FAILURES as error:
             raise of_torch(error, input, weight, bias, options) from None
-    if compiling:  # a number that is a symbol there does not stand for every axis
+    if compiling:  # the operator does not repeat a symbol for every axis
         options = options.for_every_axis()
     result = _by_operator(input, weight, bias, options)
     if in_forward_mode() and has_tangent((input, weight, bias)):
-        raise RuntimeError(f"torch_conv: {REFUSAL}")  # after what the operator refuses in the call
+        raise RuntimeError(f"torch_conv: {REFUSAL}")  # after the operator's own refusals
     return result
 
 
-# Exceptions of torch, in a call that was handed to it.
+# Exceptions of torch in a call that it serves.
 FAILURES = (RuntimeError, TypeError, ValueError, IndexError)
 
 
 def of_torch(error: Exception, input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Exception:
-    """The error for a failure of torch: our sentence where the call is wrong, else torch's own exception."""
+    """The error for a failure of torch: our refusal of a wrong call, else torch's own exception."""
     if not isinstance(error, torch.OutOfMemoryError):
         _check(input, weight, bias, options)
     error.of_torch = True  # type: ignore[attr-defined]  # public() does not translate it
@@ -98,11 +100,11 @@ def of_torch(error: Exception, input: Tensor, weight: Tensor, bias: Tensor | Non
 
 
 def _check(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> None:
-    """Raises what the operator refuses in a call; nothing is computed."""
+    """Raises the operator's refusal of a call, and computes nothing."""
     if _C._are_functorch_transforms_active() or why_not_ours(input, weight, bias):
         return  # the operators check no more of such tensors than torch does
     operator, given = operator_of(options)
-    if not input.is_meta:  # for meta tensors the operator computes nothing anyway
+    if not input.is_meta:  # for meta tensors the operator computes nothing
         query = getattr(torch.ops.torch_conv, f"_conv{options.axes}d_query")
         query = query.padding if isinstance(options.padding, str) else query.default
         query("footprint", input, weight, bias, **given)
@@ -118,7 +120,7 @@ def _is_exported_to_onnx() -> bool:
 
 
 def numbers_of(options: Options) -> tuple[Any, ...] | None:
-    """What the operators of numbers take: zeros outside, and each option one number or the same for every axis."""
+    """The arguments of `_conv_ours`: zeros outside, and one number for all axes of an option. Else None."""
     found = []
     for value in (options.stride, 0 if options.padding == "valid" else options.padding, options.dilation):
         values = list(value) if isinstance(value, (list, tuple)) else [value]
@@ -134,9 +136,9 @@ _BITS = (2, 10, 12, 12, 24)  # of axes, stride, padding, dilation and groups; th
 
 
 def packed(numbers: tuple[Any, ...]) -> int | None:
-    """`numbers_of` some options in one, as `_conv` takes them (its twin is `Numbers::unpacked` in csrc/api/conv.cpp).
+    """`numbers_of` in one integer, as `_conv` takes them (`Numbers::unpacked` in csrc/api/conv.cpp is the inverse).
 
-    None where one of them is too large, or none at all: the public operator has a sentence for that.
+    None where a number is out of range: the public operator then serves or refuses the call.
     """
     *small, activation = numbers
     if activation not in ACTIVATIONS:
@@ -155,7 +157,7 @@ def _by_operator(input: Tensor, weight: Tensor, bias: Tensor | None, options: Op
 
 
 def operator_of(options: Options) -> tuple[Callable[..., Tensor], dict[str, Any]]:
-    """The operator and what it is given; its own defaults cost nothing, a list more than 1 us."""
+    """The operator and its arguments. Defaults are left out, because reading a list takes more than 1 us."""
     axes, stride, padding, dilation, groups, padding_mode, algorithm, activation = options
     name = f"conv{axes}d"
     given: dict[str, Any] = {}
@@ -192,7 +194,7 @@ def _wants_a_gradient(*tensors: Tensor | None) -> bool:
 
 
 def by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options, route: int, why: str) -> Tensor:
-    """By F.convNd, so that exceptions, gradients and compiled code are torch's."""
+    """The call by F.convNd, so that exceptions, gradients and compiled code are torch's."""
     axes, stride, padding, dilation, groups, padding_mode, _, activation = options
     name = f"conv{axes}d"
     if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
@@ -213,7 +215,7 @@ def by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
         input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0
     activate = ACTIVATIONS[activation]
-    # What a call returns has one memory format, whoever computes it: the fakes know no other.
+    # Torch and the operators return the same memory format, because the fakes know only one.
     formatted = route == TORCH_IN_FORMAT and isinstance(image, Tensor)
     in_float32 = formatted and is_half_on_the_cpu(image)
     if in_float32:
@@ -253,7 +255,7 @@ def check_numbers(
     padding: str | Sequence[int],
     dilation: Sequence[int],
 ) -> None:
-    """What F.convNd checks of shapes and numbers, where it is not asked; in the sentences of csrc/api/conv.cpp."""
+    """The checks of F.convNd on shapes and numbers, with the sentences of csrc/api/conv.cpp."""
     if weight.dim() != axes + 2:
         raise ValueError(f"{name}: weight must have {axes + 2} dimensions, got {weight.dim()}")
     if input.dim() not in (axes + 1, axes + 2):

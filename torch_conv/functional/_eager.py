@@ -1,4 +1,4 @@
-"""Convolutions outside torch.compile: straight to torch or to an operator, and what was seen before without asking."""
+"""Convolutions outside torch.compile: straight to torch or to an operator, with cached decisions of the router."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from torch_conv.functional._convolve import (
 from torch_conv.functional._router import OURS, TORCH, TORCH_IN_FORMAT, Options, route_of
 from torch_conv.functional._tensors import PLAIN, in_format_of, is_half_on_the_cpu, why_not_ours
 
-# None where torch is ahead. It has no autograd kernel, whose Python would cost more than what is saved: it is called
-# where no gradient is wanted, and nowhere else. `_op`: without the frame of Python that an overload puts around it.
+# Returns None where torch is faster. It has no autograd kernel, whose Python code would cost more than it saves, so it
+# is called only where no gradient is wanted. `_op` skips the Python frame of the overload.
 _of_numbers_if_ahead = torch.ops.torch_conv._conv.default._op
 
 
@@ -46,7 +46,7 @@ def eager(
     algorithm: str = "auto",
     activation: str | None = None,
 ) -> Tensor:
-    """Straight to torch or to the operator; what it has seen before, without asking."""
+    """The call by torch or by an operator; the router is asked once for each kind of call."""
     if type(stride) is list:  # lists have no hash
         stride = tuple(stride)
     if type(padding) is list:
@@ -54,17 +54,17 @@ def eager(
     if type(dilation) is list:
         dilation = tuple(dilation)
     given = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
-    transformed = _C._are_functorch_transforms_active()  # whose tensors do not say whether they require a gradient
+    transformed = _C._are_functorch_transforms_active()  # their tensors hide whether they require a gradient
     trained = _C.is_grad_enabled() and (transformed or _C._any_requires_grad(input, weight, bias))
     plain = type(input) is Tensor and type(weight) in PLAIN and (bias is None or type(bias) in PLAIN)
     each_time, autocast = not plain or _C._is_tracing(), None
     if _C._is_any_autocast_enabled() and not each_time:
         autocast = autocast_dtype(input)
         each_time = transformed or autocast is None
-    if trained and not each_time:  # a CUDA graph has no host's time
+    if trained and not each_time:  # a replay of a CUDA graph takes no host time
         each_time = transformed or (input.is_cuda and torch.cuda.is_current_stream_capturing())
     if in_forward_mode() or (each_time and (trained or why_not_ours(input, weight, bias))):
-        return convolve(input, weight, bias, Options(*given))  # a subclass knows what torch's autograd makes of it
+        return convolve(input, weight, bias, Options(*given))  # torch's autograd handles the subclass
     if each_time:
         return below_autograd(convolve, input, weight, bias, Options(*given))
     if not (
@@ -77,7 +77,7 @@ def eager(
         return convolve(input, weight, bias, Options(*given))
     known = _prepared.get(given) or _prepare(given)
     word = known.word
-    # A mode or a transform that intercepts calls must get the public operator.
+    # A mode or a transform must see the public operator.
     if _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or transformed:
         word = None
     if word is not None and not (known.torch_took_one or trained or autocast):
@@ -146,8 +146,8 @@ def _refuse_fractions(axes: int, **options: Any) -> None:
 class _Prepared:
     """A call's options as the operators take them.
 
-    Calls go to the operator of numbers if it can take the options, until one of them is torch's; from then on each call
-    by its route. By way of the public operator torch takes 8 us more than alone (14x14 maps, one NVIDIA H200).
+    Calls use `_of_numbers_if_ahead` if it can take the options. After the first call that torch serves, each call
+    follows its route. Through the public operator torch takes 8 us more than alone (14x14 maps, one NVIDIA H200).
     """
 
     __slots__ = ("given", "numbers", "operator", "options", "torch_took_one", "word")
@@ -161,11 +161,10 @@ class _Prepared:
 
 
 _BY_CHOICE = -1  # `convolve` asks the router each time
-_prepared: dict[Any, _Prepared] = {}  # by the options
-_routes: dict[
-    Any, int
-] = {}  # the router's decisions, by all that they depend on: asking takes longer than a convolution
-_MOST = 4096  # of either: more than a program's layers
+_prepared: dict[Any, _Prepared] = {}  # by options
+# The router's decisions by the facts that they depend on. Asking takes longer than a small convolution.
+_routes: dict[Any, int] = {}
+_MOST = 4096  # entries of each cache; a program has fewer layers
 
 
 def _prepare(given: Any) -> _Prepared:

@@ -1,7 +1,7 @@
-"""Another output dtype in exported programs: by conversions around the call.
+"""The output dtype in exported programs, by conversions around the call.
 
-A package of AOTInductor with torch 2.11 reads a dtype among an operator's arguments as the one before it in torch's
-list, and then returns other numbers, or None. A program that torch.export traces therefore holds none.
+AOTInductor of torch 2.11 shifts a dtype among an operator's arguments to its predecessor in torch's list. Its package
+then returns other numbers, or None. An exported program therefore holds no dtype argument.
 """
 
 from __future__ import annotations
@@ -23,12 +23,7 @@ def leaves_out_dtypes(kwargs: dict[str, Any]) -> bool:
 
 
 def without_dtype(
-    fn: Callable[..., Any],
-    exact_integers: bool,
-    input: Tensor,
-    *args: Any,
-    output_dtype: torch.dtype,
-    **kwargs: Any,
+    fn: Callable[..., Any], exact_integers: bool, input: Tensor, *args: Any, output_dtype: torch.dtype, **kwargs: Any
 ) -> Any:
     """The call on an image in the dtype of its sums, rounded once to the output's dtype as the kernels do."""
     if not isinstance(input, Tensor) or input.dtype not in DTYPES:  # which the operator refuses

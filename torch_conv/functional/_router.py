@@ -1,4 +1,4 @@
-"""Who computes a convolution: asks csrc/dispatch/conv/router.cpp, which decides."""
+"""Asks the router of convolutions, csrc/dispatch/conv/router.cpp, whether an operator or torch serves a call."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _NO_GRADIENT, _WANTED, _REPLAYED, _OF_TRANSFORM = range(4)  # in the order of `C
 _UNKNOWN = -(1 << 62)  # kUnknown
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _MOST_INPUTS, _MOST_OUTPUTS = torch.ops.torch_conv._conv_limits()
-# Below all modes and transforms, which are told of computations, not of questions.
+# Below all modes and transforms, which must not see the question.
 _ask = _C._dispatch_find_schema_or_throw("torch_conv::_conv_route", "").redispatch_boxed
 _KEYS = _C.DispatchKeySet(_C.DispatchKey.CPU)
 
 
 class Options(NamedTuple):
-    """What a call asks for besides its tensors."""
+    """The arguments of a convolution besides its tensors."""
 
     axes: int
     stride: int | Sequence[int] = 1
@@ -58,7 +58,7 @@ def expanded(name: str, argument: str, value: Any, axes: int) -> list[int]:
 
 
 def decide(*given: Any) -> tuple[int, int, str]:
-    """A route, the row of the table of handovers or -1, and why torch computes the call; of `_conv_route`'s numbers."""
+    """A route, the row of the table of handovers or -1, and the reason why torch computes the call."""
     route, row, *why = _ask(_KEYS, *given)
     return route, row, bytes(why).decode()
 
@@ -68,7 +68,7 @@ decide._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def served_here(input: Tensor, weight: Tensor, groups: int) -> bool:
-    """Whether our kernels take the convolution, for sizes that are symbols; the router finds the same of numbers."""
+    """Whether our kernels take the convolution, for sizes that are symbols. The router decides the same for numbers."""
     if input.dtype not in _FLOATS:
         return False
     c_out, c_in = weight.shape[:2]
@@ -78,11 +78,11 @@ def served_here(input: Tensor, weight: Tensor, groups: int) -> bool:
 
 
 def route_of(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> tuple[int, str]:
-    """The route of a call, and why torch computes it.
+    """The route of a call, and the reason why torch computes it.
 
-    What sizes decide that torch.compile leaves open is the operator's to decide when it runs: what was compiled would
-    have to be compiled again for other sizes. `torch.export` and torch.jit.trace leave it all decisions but that of
-    `served_here`: what depended on sizes or gradients here would not hold for other calls.
+    Where torch.compile keeps sizes as symbols, the operator decides when it runs, so that other sizes need no new
+    compilation. Under torch.export and torch.jit.trace only `served_here` decides, because a decision by sizes or
+    gradients would not hold for other calls.
     """
     axes, _, padding, dilation, groups, padding_mode, algorithm, _ = options
     for d in dilation if isinstance(dilation, (list, tuple)) else (dilation,):
@@ -111,9 +111,9 @@ def route_of(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     size = _known(input.shape)
     if _UNKNOWN in size:
         size = [_UNKNOWN] * len(size)
-    # Where an image lies on several ranks, they must all find the same, whatever their parts look like.
+    # The ranks of a sharded image must decide alike, so the strides of their shards do not count.
     strides = _known(input.stride()) if isinstance(input, Tensor) else [0] * len(size)
-    window = [*_known([c_out]), *[fixed(n) if compiling else index(n) for n in (c_in, *taps)]]
+    kernel = [*_known([c_out]), *[fixed(n) if compiling else index(n) for n in (c_in, *taps)]]
     gradient = _NO_GRADIENT
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (input, weight, bias)):
         gradient = _WANTED
@@ -125,7 +125,7 @@ def route_of(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
             gradient = _REPLAYED
     tangent = in_forward_mode() and has_tangent((input, weight, bias))
     given = (
-        input.device.type, input.dtype, size, strides, window, _known(lists.stride), pads, _known(lists.dilation),
+        input.device.type, input.dtype, size, strides, kernel, _known(lists.stride), pads, _known(lists.dilation),
         _known([groups])[0], padding_mode, gradient, tangent, exports() or is_traced(),
     )  # fmt: skip
     route, _, why = decide(*given)
@@ -133,7 +133,7 @@ def route_of(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
 
 
 def _is_number(n: Any) -> bool:
-    """Whether it is no symbol, whoever holds it."""
+    """Whether `n` is no symbol."""
     return is_known(n) if torch.compiler.is_compiling() else not isinstance(n, torch.SymInt)
 
 
@@ -148,10 +148,10 @@ def _is_capturing() -> bool:
 
 
 def exports() -> bool:
-    """Whether torch.export looks on."""
+    """Whether torch.export traces the call."""
     return getattr(torch.compiler, "_is_exporting_flag", False)  # Dynamo takes is_exporting() for true, always
 
 
 def is_traced() -> bool:
-    """Whether torch.jit.trace records: then the operator decides, when the script runs, who serves a call."""
+    """Whether torch.jit.trace records the call. The operator then decides when the script runs."""
     return not torch.compiler.is_compiling() and _C._is_tracing()

@@ -1,4 +1,4 @@
-"""Which tensors a convolution is given, and the memory format of its result: alike with and without gradients."""
+"""The tensors that operators can take, and the memory format of a convolution's result."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _INHERITED = Tensor.__torch_dispatch__  # a subclass without its own has this on
 
 
 def why_not_ours(*tensors: Tensor | None) -> str:
-    """Why the operators cannot take these tensors, with or without gradients; "" if they can.
+    """The reason why the operators cannot take these tensors, or "".
 
-    A subclass that takes operators apart (a DTensor, a quantized weight) knows torch's convolutions, and no others.
+    A subclass that dispatches operators itself (a DTensor, a quantized weight) supports only torch's convolutions.
     """
     for t in tensors:
         if not isinstance(t, Tensor):
@@ -38,7 +38,7 @@ def is_partly_meta(input: Tensor, *others: Tensor | None) -> bool:
 
 
 def is_half_on_the_cpu(input: Tensor) -> bool:
-    """torch 2.11 does not return from some depthwise convolutions of float16 where the processor has AVX512-FP16."""
+    """Whether torch gets float32: torch 2.11 hangs in some float16 convolutions on processors with AVX512-FP16."""
     return input.dtype == torch.float16 and input.device.type == "cpu"
 
 

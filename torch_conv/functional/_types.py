@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     BroadcastingList2 = Union[T, Sequence[T]]
     BroadcastingList3 = Union[T, Sequence[T]]
 else:
-    # TorchScript knows these by their names alone: a number given for such a list is repeated.
+    # TorchScript recognises these names and repeats a single number for every axis.
     from torch._jit_internal import BroadcastingList1, BroadcastingList2, BroadcastingList3
 
 __all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3"]

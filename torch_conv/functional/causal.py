@@ -26,30 +26,30 @@ def causal_conv1d(
     final_states_out: Optional[Tensor] = None,
     activation: Optional[str] = None,
 ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
-    """Convolves every channel of a sequence with a window of its own that sees the present and the past alone.
+    """Convolves every channel of a sequence with its own kernel over the present and the past.
 
-    The `causal_conv1d_fn` of the package causal-conv1d: the same arguments and results, of any width and layout, on the
-    CPU too. Widths 2, 3 and 4 of sequences that are contiguous or have their channels innermost run at the speed of
-    memory on CUDA. Sums are float32 (float64 for float64), one chain that takes the oldest tap first, and are rounded
-    once; 'silu' of float16 and bfloat16 on CUDA is within one rounding of the exact one.
+    Arguments and results are those of `causal_conv1d_fn` in the package causal-conv1d, for any width and layout, and on
+    the CPU too. Widths 2, 3 and 4 run at the speed of memory on CUDA, for contiguous sequences and for channels
+    innermost. Sums are in float32 (float64 for float64), one chain from the oldest tap on, and are rounded once. 'silu'
+    of float16 and bfloat16 on CUDA is within one rounding of the exact value.
 
     Args:
         x: sequences (B, D, L) of float32, float16, bfloat16 or float64. Channels innermost (a transposed (B, L, D)) or
             not; other strides are served too.
-        weight: one window a channel (D, k), k at least 1, its last tap on the present; float32, float16 or bfloat16
-            (float64 where x is float64).
+        weight: a kernel per channel (D, k), k at least 1, with its last tap on the present; float32, float16 or
+            bfloat16 (float64 where x is float64).
         bias: one number a channel (D,) of the weight's dtype, or None.
-        seq_idx: int32 (B, L), the number of the sequence that an element belongs to, where several are packed into one
-            row: a tap counts only if its element has the output's number. Where it is below 0 the output is 0.
-        initial_states: what stands before the start (B, D, k - 1), of x's dtype; None: zeros. Not with `seq_idx`.
+        seq_idx: int32 (B, L), the number of each element's sequence, where several sequences are packed into one row.
+            A tap counts only if its element has the output's number. Where the number is below 0 the output is 0.
+        initial_states: the elements before the start (B, D, k - 1), of x's dtype; None: zeros. Not with `seq_idx`.
         return_final_states: whether to return the last k - 1 inputs too. Not with `seq_idx`.
-        final_states_out: a tensor (B, D, k - 1) of x's dtype that they are written into and that is returned, or None:
-            a new one. Without `return_final_states` nothing is written.
+        final_states_out: tensor (B, D, k - 1) of x's dtype that receives the last inputs, or None for a new one. It is
+            written only with `return_final_states`.
         activation: None, 'silu' or 'swish' (the same), applied in the same launch.
 
     Returns:
         Tensor (B, D, L) of x's dtype with its channels innermost where x has them there; with `return_final_states` a
-        tuple of it and of the last k - 1 inputs (B, D, k - 1): what `initial_states` is for the next part.
+        tuple of it and the last k - 1 inputs (B, D, k - 1), which are the `initial_states` of the next part.
 
     Raises:
         ValueError: for shapes and values that do not fit together.
@@ -88,24 +88,23 @@ def causal_conv1d_update(
     cache_seqlens: Optional[Tensor] = None,
     conv_state_indices: Optional[Tensor] = None,
 ) -> Tensor:
-    """Continues causal convolutions by a step, or a few, and moves the new elements into their state.
+    """Continues causal convolutions by one step or several, and moves the new elements into their state.
 
-    The `causal_conv1d_update` of the package causal-conv1d: the same arguments and results, of any width and layout, on
-    the CPU too, in one launch. Two samples must not share a row of `conv_state`. It has no gradient.
+    Arguments and results are those of `causal_conv1d_update` in the package causal-conv1d, for any width and layout,
+    and on the CPU too. Two samples must not share a row of `conv_state`. The function has no gradient.
 
     Args:
         x: the new elements (B, D), or (B, D, L) for several steps, of float32, float16, bfloat16 or float64.
-        conv_state: the last elements of every channel (N, D, S) of x's dtype, S at least k - 1, the newest last;
+        conv_state: the last elements of every channel (N, D, S) of x's dtype, S at least k - 1, the newest last. It is
             **written in place**: it moves on by L elements (by one where x is (B, D)). N is B, or any number with
             `conv_state_indices`.
-        weight: one window a channel (D, k), as in `causal_conv1d`.
+        weight: a kernel per channel (D, k), as in `causal_conv1d`.
         bias: one number a channel (D,) of the weight's dtype, or None.
         activation: None, 'silu' or 'swish' (the same).
-        cache_seqlens: int32 (B,), how many elements each sample has seen before this call, which does not change them:
-            then `conv_state` is a ring, nothing moves in it, and new elements go to `cache_seqlens % S` and what
-            follows.
-        conv_state_indices: int32 (B,), which row of `conv_state` is each sample's; a number below 0, or one of N and
-            more, is padding, whose output is 0 and which has no state. None: sample b has row b.
+        cache_seqlens: int32 (B,), the number of elements that each sample has had before this call; the call does not
+            change it. `conv_state` is then a ring: new elements go to index `cache_seqlens % S` and the following ones.
+        conv_state_indices: int32 (B,), each sample's row of `conv_state`; None: sample b has row b. A number outside
+            0 .. N - 1 is padding: it has no state, and its output is 0.
 
     Returns:
         Tensor of x's shape and dtype with its channels innermost where x has them there.
@@ -133,11 +132,11 @@ def causal_conv1d_update(
     return out
 
 
-torch.fx.node.has_side_effect(causal_conv1d_update)  # or torch.fx would drop a step whose output nobody uses
+torch.fx.node.has_side_effect(causal_conv1d_update)  # else torch.fx drops a step without a user
 
 
 def _tell_autograd(written: Tensor) -> None:
-    """Its keys are skipped, so it does not see the write: a backward that saved the tensor would not refuse it."""
+    """Counts the write, which autograd does not see below its keys: a backward that saved the tensor then refuses."""
     if not torch.compiler.is_compiling() and not written.is_inference():
         torch.autograd.graph.increment_version(written)
 
@@ -152,7 +151,7 @@ def _of_shards(
     final_states_out: Optional[Tensor],
     activation: Optional[str],
 ) -> Any:
-    """Sequences of some samples, or some channels, on every device: the shards share nothing."""
+    """The convolution of each shard, which holds some samples or some channels."""
     if x.dim() != 3:
         raise ValueError(f"causal_conv1d: x must have 3 dimensions, got {x.dim()}")
     dim = x.spec.dim + 3

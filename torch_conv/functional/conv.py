@@ -1,4 +1,4 @@
-"""Convolutions with torch's signatures: few-channel banks run here, what torch is the faster in is handed to it."""
+"""Convolutions with torch's signatures: kernels of this project for small groups, torch for all other calls."""
 # ruff: noqa: UP045
 
 import functools
@@ -32,14 +32,14 @@ def conv2d(
 ) -> Tensor:
     """A drop-in for `torch.nn.functional.conv2d`, fast where groups are small.
 
-    Depthwise convolutions (one input channel a group, any multiplier) and banks of at most 4 input and 8 output
-    channels a group run on this project's kernels where these were measured to be the faster, by device, memory format,
-    dtype, window and size. The rest, and everything else, which is a matrix product, is handed to torch with torch's
-    promises (gradients, TF32, bits), as `torch_conv.explain` says call by call, with the times measured.
+    This project serves depthwise convolutions (one input channel a group, any multiplier), and groups of at most 4
+    input and 8 output channels. Torch serves them where it was measured to be faster, by device, memory format, dtype,
+    kernel size and image size. Torch serves all other calls, too, with its gradients, TF32 and bits.
+    `torch_conv.explain` names the choice for a call and the measured times.
 
     Args:
         input: image (N, C, H, W) or (C, H, W).
-        weight: windows (C_out, C / groups, kH, kW) of the input's dtype.
+        weight: a kernel per output channel, (C_out, C / groups, kH, kW), of the input's dtype.
         bias: one number per output channel (C_out,), or None.
         stride: step between output pixels (y, x).
         padding: pixels added on each side (y, x), or 'same' or 'valid' (in TorchScript: by the operator
@@ -47,13 +47,12 @@ def conv2d(
         dilation: step between taps (y, x).
         groups: number of groups the channels fall into.
         padding_mode: 'zeros', 'reflect', 'replicate' or 'circular', as in `torch.nn.Conv2d`.
-        algorithm: 'auto', 'ours' (the same, but never torch), 'direct' (this project's kernels, each sum one chain of
-            multiply-adds with the same bits everywhere), 'tensor_core' (depthwise in half precision, zeros outside:
-            float32 sums in another order, within one rounding of the result's dtype) or 'torch'; what cannot serve the
-            call refuses it.
-        activation: None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', as `torch.nn.functional` has them, of the sum
-            with its bias; after a depthwise convolution in the same launch, before the sum is rounded (after it where
-            the image is split along its rows or columns).
+        algorithm: 'auto'; 'ours', like 'auto' but never torch; 'direct', each sum one chain of multiply-adds with the
+            same bits everywhere; 'tensor_core', depthwise in half precision with zeros outside, within one rounding of
+            the result's dtype; or 'torch'. An algorithm that cannot serve the call is refused.
+        activation: None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', applied to the sum with its bias. A depthwise
+            convolution applies it in the same launch, before the sum is rounded. For an image that is split along its
+            rows or columns it follows the rounding.
 
     Returns:
         Tensor (N, C_out, H', W') or (C_out, H', W') of the input's dtype.
@@ -103,13 +102,13 @@ def conv3d(
 ) -> Tensor:
     """A drop-in for `torch.nn.functional.conv3d`, fast where groups are small.
 
-    What `conv2d` says of groups holds here. On CUDA volumes that this project's kernels take are never handed to torch,
-    which takes 6 to 40 times as long; on the CPU oneDNN is the faster in depthwise convolutions of many channels with
-    channels innermost, of small planes and of steps above 1, and gets them.
+    This project serves the groups that `conv2d` names. On CUDA it serves all of them, because torch takes 6 to 40 times
+    as long. On the CPU torch serves depthwise convolutions with many channels innermost, with small planes or with
+    steps above 1, where oneDNN is faster.
 
     Args:
         input: volume (N, C, D, H, W) or (C, D, H, W).
-        weight: windows (C_out, C / groups, kD, kH, kW) of the input's dtype.
+        weight: a kernel per output channel, (C_out, C / groups, kD, kH, kW), of the input's dtype.
         bias: one number per output channel (C_out,), or None.
         stride: step between output voxels (z, y, x).
         padding: voxels added on each side (z, y, x), or 'same' or 'valid' (in TorchScript: by the operator
@@ -166,11 +165,11 @@ def conv1d(
     algorithm: str = "auto",
     activation: Optional[str] = None,
 ) -> Tensor:
-    """A drop-in for `torch.nn.functional.conv1d`, fast where groups are small; handed to torch as `conv2d` is.
+    """A drop-in for `torch.nn.functional.conv1d`, fast where groups are small, as in `conv2d`.
 
     Args:
         input: signal (N, C, L) or (C, L).
-        weight: windows (C_out, C / groups, k) of the input's dtype.
+        weight: a kernel per output channel, (C_out, C / groups, k), of the input's dtype.
         bias: one number per output channel (C_out,), or None.
         stride: step between outputs.
         padding: samples added on each side, or 'same' or 'valid' (in TorchScript: by the operator

@@ -1,4 +1,4 @@
-"""Derivatives: gradients, their magnitude, Laplacians."""
+"""Derivatives of images: gradients, their magnitude, Laplacians."""
 # TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
 # ruff: noqa: UP007, UP045
 
@@ -9,17 +9,17 @@ from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
 from torch_conv.functional._composites import (
-    one_window,
+    correlate2d,
+    correlate_each,
     refuse_overlap,
     root,
     sum_dtype,
     sum_of_squares,
-    windows_per_plane,
 )
-from torch_conv.functional._stencils import gradient_windows, laplacian_taps
+from torch_conv.functional._derivative_kernels import gradient_kernels, laplacian_taps
+from torch_conv.functional._gaussian_kernels import gaussian_parts
+from torch_conv.functional._kernel_arguments import odd_sizes
 from torch_conv.functional._types import BroadcastingList2
-from torch_conv.functional._window_numbers import odd_sizes
-from torch_conv.functional._windows import gaussian_parts
 
 _gradient2d = torch.ops.torch_conv.gradient2d
 _gradient2d_out = torch.ops.torch_conv.gradient2d_out
@@ -48,15 +48,15 @@ def spatial_gradient(
         input: image (..., H, W), as in `filter2d`.
         mode: 'sobel' or 'diff' (central differences); for order 1 also 'scharr' or 'prewitt'.
         order: 1 gives (d/dx, d/dy); 2 gives (d2/dx2, d2/dxdy, d2/dy2).
-        normalized: divide the raw integer windows by the sum of their |taps| (order 1: sobel 8, diff 2, scharr 32,
-            prewitt 6) or by their response to a unit second derivative (order 2: sobel 64, diff 1, 4, 1), as kornia.
+        normalized: divide the integer taps as kornia does: for order 1 by the sum of their magnitudes (sobel 8, diff 2,
+            scharr 32, prewitt 6), for order 2 by the response to a unit second derivative (sobel 64, diff 1, 4, 1).
         border_type: as in `filter2d`.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
-        output_dtype: dtype of the result, by default the input's; unsigned images want one with a sign.
+        value: pixel value outside for 'constant'.
+        output_dtype: dtype of the result, by default the input's; unsigned images need a signed one.
         out: tensor that receives the result.
         algorithm: 'fused', one pass over the image for all derivatives; 'separable', a separable filter for each, with
-            the same bits; 'direct', the windows of `filter2d`; or 'auto', the first of these that can serve the call.
+            the same bits; 'direct', `filter2d` for each; or 'auto', the first of these that can serve the call.
 
     Returns:
         Tensor (..., 2, H', W') for order 1, (..., 3, H', W') for order 2; contiguous.
@@ -75,7 +75,7 @@ def spatial_gradient(
     """
     _check_algorithm("spatial_gradient", algorithm)
     if algorithm == "direct":
-        return _by_windows(input, mode, order, normalized, border_type, padding, value, output_dtype, out)
+        return _gradient_by_kernels(input, mode, order, normalized, border_type, padding, value, output_dtype, out)
     if out is not None:
         check_out_dtype(out, output_dtype)
         _gradient2d_out(
@@ -108,7 +108,7 @@ def _check_algorithm(name: str, algorithm: str) -> None:
         raise ValueError(f"{name}: algorithm must be 'auto', 'direct', 'fused' or 'separable', got '{algorithm}'")
 
 
-def _by_windows(
+def _gradient_by_kernels(
     input: Tensor,
     mode: str,
     order: int,
@@ -126,10 +126,8 @@ def _by_windows(
         raise ValueError(f"spatial_gradient: order must be {expected} for mode '{mode}', got {order}")
     if input.dim() < 2:
         raise ValueError(f"spatial_gradient: input must have at least 2 dimensions, got {input.dim()}")
-    windows = gradient_windows(mode, order, normalized, sum_dtype(input))
-    return windows_per_plane(
-        "spatial_gradient", input, windows, border_type, padding, value, output_dtype, out, "direct"
-    )
+    kernels = gradient_kernels(mode, order, normalized, sum_dtype(input))
+    return correlate_each("spatial_gradient", input, kernels, border_type, padding, value, output_dtype, out, "direct")
 
 
 @public(keyword_only="border_type")
@@ -148,15 +146,15 @@ def sobel(
 
     Args:
         input: image (..., H, W), as in `filter2d`.
-        normalized: divide the windows by 8.
-        eps: keeps the root's slope finite at 0.
+        normalized: divide the taps by 8.
+        eps: number under the root, which keeps its slope finite at 0.
         border_type: as in `filter2d`.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
         algorithm: 'fused', one pass over the image; 'separable', a filter for each step, with the same bits; 'direct',
-            the windows of `filter2d`; or 'auto', the first of these that can serve the call.
+            `filter2d` for each derivative; or 'auto', the first of these that can serve the call.
 
     Returns:
         Tensor (..., H', W'); computed in float32 (float64 for float64 images) and rounded once.
@@ -175,18 +173,11 @@ def sobel(
     """
     _check_algorithm("sobel", algorithm)
     if algorithm == "direct":
-        return _sobel_by_windows(input, normalized, eps, border_type, padding, value, output_dtype, out)
+        return _sobel_by_kernels(input, normalized, eps, border_type, padding, value, output_dtype, out)
     if out is not None:
         check_out_dtype(out, output_dtype)
         _sobel2d_out(
-            input,
-            normalized,
-            eps,
-            border_type=border_type,
-            padding=padding,
-            value=value,
-            algorithm=algorithm,
-            out=out,
+            input, normalized, eps, border_type=border_type, padding=padding, value=value, algorithm=algorithm, out=out
         )
         return out
     return _sobel2d(
@@ -201,7 +192,7 @@ def sobel(
     )
 
 
-def _sobel_by_windows(
+def _sobel_by_kernels(
     input: Tensor,
     normalized: bool,
     eps: float,
@@ -212,18 +203,18 @@ def _sobel_by_windows(
     out: Optional[Tensor],
 ) -> Tensor:
     sums = sum_dtype(input)
-    windows = gradient_windows("sobel", 1, normalized, sums)
-    gx = one_window(input, windows[0], border_type, False, padding, value, sums, None, "direct")
-    gy = one_window(input, windows[1], border_type, False, padding, value, sums, None, "direct")
+    kernels = gradient_kernels("sobel", 1, normalized, sums)
+    gx = correlate2d(input, kernels[0], border_type, False, padding, value, sums, None, "direct")
+    gy = correlate2d(input, kernels[1], border_type, False, padding, value, sums, None, "direct")
     dtype = output_dtype
     if out is not None and not torch.jit.is_scripting():
         refuse_overlap(input, out)
     if out is None and output_dtype is None:
         dtype = input.dtype
-    # Rounded as every filter rounds.
+    # A filter of one tap rounds.
     one = torch.ones(1, 1, device="cpu")
     length = _root_of(sum_of_squares([gx, gy]) + eps)
-    return one_window(length, one, "reflect", False, "same", 0.0, dtype, out, "auto")
+    return correlate2d(length, one, "reflect", False, "same", 0.0, dtype, out, "auto")
 
 
 def _root_of(squares: Tensor) -> Tensor:
@@ -255,7 +246,7 @@ def gaussian_sobel(
         border_type: of both steps, as in `filter2d`.
         magnitude: 'l2', sqrt(gx^2 + gy^2), or 'l1', |gx| + |gy|.
         padding: of both steps, 'same' or 'valid'.
-        value: what 'constant' reads outside, in both steps.
+        value: pixel value outside for 'constant', in both steps.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
         algorithm: 'auto', 'fused' or 'separable', as in `sobel`.
@@ -264,7 +255,7 @@ def gaussian_sobel(
         Tensor (..., H', W'); computed in float32 (float64 for float64 images) and rounded once.
 
     Raises:
-        ValueError: for an even window, sigma <= 0, an unknown magnitude, or a value that is not described above.
+        ValueError: for an even kernel, sigma <= 0, an unknown magnitude, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
@@ -275,25 +266,17 @@ def gaussian_sobel(
         >>> gaussian_sobel(torch.ones(8, 8), 3, 1.0).shape
         torch.Size([8, 8])
     """
-    taps = gaussian_parts("gaussian_sobel", kernel_size, sigma, 4.0, "separable", input)
+    y, x = gaussian_parts("gaussian_sobel", kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
         check_out_dtype(out, output_dtype)
         _gaussian_sobel2d_out(
-            input,
-            taps[1],
-            taps[0],
-            border_type,
-            magnitude=magnitude,
-            padding=padding,
-            value=value,
-            algorithm=algorithm,
-            out=out,
+            input, x, y, border_type, magnitude=magnitude, padding=padding, value=value, algorithm=algorithm, out=out
         )
         return out
     return _gaussian_sobel2d(
         input,
-        taps[1],
-        taps[0],
+        x,
+        y,
         border_type,
         magnitude=magnitude,
         padding=padding,
@@ -323,11 +306,11 @@ def laplacian(
         kernel_size: (ky, kx) or one number, odd and at least 3 along one axis; 3 for every variant but 'box'.
         border_type: as in `filter2d`.
         normalized: divide by the sum of the |taps|.
-        variant: 'box' (ones, and 1 - ky * kx in the middle, as kornia), '4' (the 5-point stencil), '8' (the 9-point
+        variant: 'box' (ones, and 1 - ky * kx in the middle, as in kornia), '4' (the 5-point stencil), '8' (the 9-point
             stencil) or 'opencv3' (`cv2.Laplacian` with ksize=3).
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
-        output_dtype: dtype of the result, by default the input's; unsigned images want one with a sign.
+        value: pixel value outside for 'constant'.
+        output_dtype: dtype of the result, by default the input's; unsigned images need a signed one.
         out: tensor that receives the result.
         algorithm: as in `filter2d`.
 
@@ -347,5 +330,5 @@ def laplacian(
         tensor(2.)
     """
     sizes = odd_sizes("laplacian", kernel_size, 2)
-    window = laplacian_taps(sizes[0], sizes[1], variant, sum_dtype(input))
-    return one_window(input, window, border_type, normalized, padding, value, output_dtype, out, algorithm)
+    kernel = laplacian_taps(sizes[0], sizes[1], variant, sum_dtype(input))
+    return correlate2d(input, kernel, border_type, normalized, padding, value, output_dtype, out, algorithm)

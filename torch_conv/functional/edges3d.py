@@ -1,4 +1,4 @@
-"""Derivatives of volumes (..., D, H, W): gradients and the magnitude of a smoothed volume's."""
+"""Derivatives of volumes (..., D, H, W): gradients, and the gradient magnitude of a smoothed volume."""
 # TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
 # ruff: noqa: UP007, UP045
 
@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
-from torch_conv.functional._composites import sum_dtype, windows_per_plane
-from torch_conv.functional._stencils import gradient_windows3d
+from torch_conv.functional._composites import correlate_each, sum_dtype
+from torch_conv.functional._derivative_kernels import gradient_kernels3d
+from torch_conv.functional._gaussian_kernels import gaussian_parts3d
 from torch_conv.functional._types import BroadcastingList3
-from torch_conv.functional._windows import gaussian_parts3d
 
 _gaussian_gradient3d = torch.ops.torch_conv.gaussian_gradient3d
 _gaussian_gradient3d_out = torch.ops.torch_conv.gaussian_gradient3d_out
@@ -34,13 +34,13 @@ def spatial_gradient3d(
     Args:
         input: volume (..., D, H, W), as in `filter3d`.
         mode: 'diff', central differences; or, for order 1, 'sobel', which smooths them by (1, 2, 1) / 4 along the two
-            other axes. kornia has no 'sobel' for volumes: the integer windows, divided by the sum of their |taps|, 32.
+            other axes. kornia has no 'sobel' for volumes.
         order: 1 gives (d/dx, d/dy, d/dz); 2 gives (d2/dx2, d2/dy2, d2/dz2, d2/dxdy, d2/dydz, d2/dxdz). Their units
             are the volume's per voxel and per voxel squared, as kornia's.
         border_type: as in `filter3d`.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
-        output_dtype: dtype of the result, by default the input's; unsigned volumes want one with a sign.
+        value: pixel value outside for 'constant'.
+        output_dtype: dtype of the result, by default the input's; unsigned volumes need a signed one.
         out: tensor that receives the result.
         algorithm: 'auto' or 'direct'.
 
@@ -52,7 +52,7 @@ def spatial_gradient3d(
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
-        `torch.stack([filter3d(input, w) for w in windows], -4)`, windows[0] being (-1/2, 0, 1/2) along x for 'diff';
+        `torch.stack([filter3d(input, k) for k in kernels], -4)`; for 'diff' `kernels[0]` is (-1/2, 0, 1/2) along x;
         kornia's function of this name for 'diff'.
 
     Example:
@@ -67,9 +67,9 @@ def spatial_gradient3d(
         raise ValueError(f"spatial_gradient3d: order must be {expected} for mode '{mode}', got {order}")
     if input.dim() < 3:
         raise ValueError(f"spatial_gradient3d: input must have at least 3 dimensions, got {input.dim()}")
-    windows = gradient_windows3d(mode, order, sum_dtype(input))
-    return windows_per_plane(
-        "spatial_gradient3d", input, windows, border_type, padding, value, output_dtype, out, algorithm
+    kernels = gradient_kernels3d(mode, order, sum_dtype(input))
+    return correlate_each(
+        "spatial_gradient3d", input, kernels, border_type, padding, value, output_dtype, out, algorithm
     )
 
 
@@ -90,12 +90,12 @@ def gaussian_gradient_magnitude3d(
 
     Args:
         input: volume (..., D, H, W), as in `filter3d`.
-        kernel_size: of the Gaussian, as in `gaussian_blur3d`; None takes the one that reaches 4 standard deviations.
+        kernel_size: of the Gaussian, as in `gaussian_blur3d`; None takes 4 standard deviations on each side.
         sigma: of the Gaussian, as in `gaussian_blur3d`.
         border_type: of both steps, as in `filter3d`.
         mode: of the derivatives, 'diff' or 'sobel', as in `spatial_gradient3d`; per voxel.
         padding: of both steps, 'same' or 'valid'.
-        value: what 'constant' reads outside, in both steps.
+        value: pixel value outside for 'constant', in both steps.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
         algorithm: 'fused', one pass over the volume, on CUDA; 'separable', a filter for each step, with the same bits;
@@ -105,7 +105,7 @@ def gaussian_gradient_magnitude3d(
         Tensor (..., D', H', W'); computed in float32 (float64 for float64 volumes) and rounded once.
 
     Raises:
-        ValueError: for an even window, sigma <= 0, an unknown mode, or a value that is not described above.
+        ValueError: for an even kernel, sigma <= 0, an unknown mode, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
@@ -117,27 +117,18 @@ def gaussian_gradient_magnitude3d(
         tensor(3.)
     """
     name = "gaussian_gradient_magnitude3d"
-    taps = gaussian_parts3d(name, kernel_size, sigma, 4.0, "separable", input)
+    z, y, x = gaussian_parts3d(name, kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
         check_out_dtype(out, output_dtype)
         _gaussian_gradient3d_out(
-            input,
-            taps[2],
-            taps[1],
-            taps[0],
-            border_type,
-            derivative=mode,
-            padding=padding,
-            value=value,
-            algorithm=algorithm,
-            out=out,
+            input, x, y, z, border_type, derivative=mode, padding=padding, value=value, algorithm=algorithm, out=out
         )
         return out
     return _gaussian_gradient3d(
         input,
-        taps[2],
-        taps[1],
-        taps[0],
+        x,
+        y,
+        z,
         border_type,
         mode=mode,
         padding=padding,

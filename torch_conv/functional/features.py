@@ -1,4 +1,4 @@
-"""What detectors of corners and edges start from: the structure tensor, thin edges."""
+"""First stages of corner and edge detectors: the structure tensor, thin edges."""
 # TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
 # ruff: noqa: UP007, UP045
 
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
+from torch_conv.functional._gaussian_kernels import gaussian_parts
 from torch_conv.functional._types import BroadcastingList2
-from torch_conv.functional._windows import gaussian_parts
 
 _structure_tensor2d = torch.ops.torch_conv.structure_tensor2d
 _structure_tensor2d_out = torch.ops.torch_conv.structure_tensor2d_out
@@ -39,8 +39,8 @@ def structure_tensor(
         border_type: of every step, as in `filter2d`.
         mode: of the derivatives, 'sobel', 'diff', 'scharr' or 'prewitt', normalised as in `spatial_gradient`.
         padding: of every step, 'same' or 'valid'.
-        value: what 'constant' reads outside, in every step.
-        output_dtype: dtype of the result, by default the input's; unsigned images want one with a sign.
+        value: pixel value outside for 'constant', in every step.
+        output_dtype: dtype of the result, by default the input's; unsigned images need a signed one.
         out: tensor that receives the result.
         algorithm: 'fused', one pass over the image; 'separable', a filter for each step, with the same bits; or
             'auto', the first of these that can serve the call.
@@ -49,7 +49,7 @@ def structure_tensor(
         Tensor (..., 3, H', W'), contiguous; computed in float32 (float64 for float64 images) and rounded once.
 
     Raises:
-        ValueError: for an even window, sigma <= 0, an unknown mode, or a value that is not described above.
+        ValueError: for an even kernel, sigma <= 0, an unknown mode, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
@@ -67,25 +67,17 @@ def structure_tensor(
         >>> structure_tensor(ramp, 3, 1.0)[0, 0, :, 4, 4]
         tensor([4., 0., 0.])
     """
-    taps = gaussian_parts("structure_tensor", kernel_size, sigma, 4.0, "separable", input)
+    y, x = gaussian_parts("structure_tensor", kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
         check_out_dtype(out, output_dtype)
         _structure_tensor2d_out(
-            input,
-            taps[1],
-            taps[0],
-            border_type,
-            derivative=mode,
-            padding=padding,
-            value=value,
-            algorithm=algorithm,
-            out=out,
+            input, x, y, border_type, derivative=mode, padding=padding, value=value, algorithm=algorithm, out=out
         )
         return out
     return _structure_tensor2d(
         input,
-        taps[1],
-        taps[0],
+        x,
+        y,
         border_type,
         mode=mode,
         padding=padding,
@@ -107,7 +99,7 @@ def thin_edges(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """The edges of a smoothed image one pixel thin: its gradient's magnitude on the ridges, 0 beside them.
+    """The edges of a smoothed image, one pixel thin: the gradient's magnitude on its ridges, 0 elsewhere.
 
     Args:
         input: image (..., H, W), as in `filter2d`.
@@ -115,7 +107,7 @@ def thin_edges(
         sigma: of the Gaussian, as in `gaussian_blur2d`.
         border_type: of every step, as in `filter2d`.
         padding: of every step, 'same' or 'valid'.
-        value: what 'constant' reads outside, in every step.
+        value: pixel value outside for 'constant', in every step.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
         algorithm: 'fused', one pass over the image; 'separable', a filter for each step, with the same bits; or
@@ -125,14 +117,14 @@ def thin_edges(
         Tensor (..., H', W'); computed in float32 (float64 for float64 images) and rounded once.
 
     Raises:
-        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        ValueError: for an even kernel, sigma <= 0, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
-        `m = gaussian_sobel(input, kernel_size, sigma, border_type)`, and 0 where m is not larger than the neighbour
-        before it, or smaller than the one after it, in raster order. The two neighbours are those of the eight along
-        the gradient, its angle rounded to 45 degrees; outside the image they are 0. Two thresholds and hysteresis make
-        these edges Canny's.
+        `m = gaussian_sobel(input, kernel_size, sigma, border_type)`, set to 0 where m is not a maximum along the
+        gradient. The two neighbours lie along the gradient's angle, rounded to 45 degrees, and are 0 outside the image.
+        A maximum is larger than the first neighbour in raster order and not smaller than the second. Two thresholds and
+        hysteresis turn these edges into Canny's.
 
     Source:
         J. Canny, A Computational Approach to Edge Detection, IEEE Trans. Pattern Anal. Mach. Intell. 8 (1986).
@@ -141,27 +133,11 @@ def thin_edges(
         >>> thin_edges(torch.tensor([0.0, 0, 0, 1, 1, 1]).expand(3, 6), 3, 1.0)[1]
         tensor([0.0000, 0.0000, 2.9037, 0.0000, 0.0000, 0.0000])
     """
-    taps = gaussian_parts("thin_edges", kernel_size, sigma, 4.0, "separable", input)
+    y, x = gaussian_parts("thin_edges", kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
         check_out_dtype(out, output_dtype)
-        _thin_edges2d_out(
-            input,
-            taps[1],
-            taps[0],
-            border_type,
-            padding=padding,
-            value=value,
-            algorithm=algorithm,
-            out=out,
-        )
+        _thin_edges2d_out(input, x, y, border_type, padding=padding, value=value, algorithm=algorithm, out=out)
         return out
     return _thin_edges2d(
-        input,
-        taps[1],
-        taps[0],
-        border_type,
-        padding=padding,
-        value=value,
-        output_dtype=output_dtype,
-        algorithm=algorithm,
+        input, x, y, border_type, padding=padding, value=value, output_dtype=output_dtype, algorithm=algorithm
     )

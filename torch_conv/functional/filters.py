@@ -1,4 +1,4 @@
-"""The filters of images that are one operator each: any window, two windows, a box."""
+"""Filters of images with an operator of their own: a dense kernel, a separable kernel, a box."""
 # TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
 # ruff: noqa: UP045
 
@@ -34,23 +34,23 @@ def filter2d(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """Correlates every plane of an image with a window.
+    """Correlates every plane of an image with a kernel.
 
-    Sums are taken in float32, or in float64 for float64 images, and the result is rounded once. 'direct' and 'low_rank'
-    give a pixel the same bits wherever it lies; 'tensor_core' and 'fft' only from run to run and for every image of a
-    batch. The page "Algorithms and their error bounds" (docs/algorithms.md) says when 'auto' takes which of them.
+    Sums are in float32, or in float64 for float64 images, and the result is rounded once. 'direct' and 'low_rank' give
+    a pixel the same bits at any position. 'tensor_core' and 'fft' give the same bits from run to run and for every
+    image of a batch. The page "Algorithms and their error bounds" (docs/algorithms.md) says which one 'auto' takes.
 
     Args:
         input: image (..., H, W) of dtype float32, float16, bfloat16, float64, uint8, int16 or uint16; any strides.
-        kernel: the window: (kH, kW), one for all; (1|B, kH, kW), one per sample; or (1|B, 1|C, kH, kW), per sample and
-            channel. Any real dtype; it is used in float32, or in float64 on float64 images. It may stay on the CPU
-            while the image is on a GPU.
-        border_type: how the image goes on outside: 'constant', 'replicate', 'reflect', 'symmetric', 'circular'; or
-            'skip' (taps outside are left out of the sum), 'zero_output' (0 where the window does not fit).
+        kernel: taps (kH, kW) for all planes, (1|B, kH, kW) per sample, or (1|B, 1|C, kH, kW) per sample and channel.
+            Any real dtype; the sums use it in float32, or in float64 for float64 images. It may stay on the CPU while
+            the image is on a GPU.
+        border_type: the pixels outside: 'constant', 'replicate', 'reflect', 'symmetric' or 'circular'; 'skip' leaves
+            taps outside out of the sum; 'zero_output' writes 0 where the kernel does not fit.
         normalized: divide by the sum of the |taps|; with 'skip', of those inside.
-        padding: 'same', the image's own size; 'valid', only the pixels whose window is fully inside.
-        behaviour: 'corr', or 'conv', which flips the window.
-        value: what 'constant' reads outside.
+        padding: 'same', the image's own size; 'valid', only pixels where the kernel lies fully inside.
+        behaviour: 'corr', or 'conv', which flips the kernel.
+        value: pixel value outside for 'constant'.
         anchor: the tap (y, x) that lies on the pixel, counted after a flip; -1 means k // 2, None (k - 1) // 2.
         stride: step between output pixels (y, x).
         dilation: step between taps (y, x).
@@ -125,19 +125,20 @@ def filter2d_separable(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """Correlates every plane of an image with the outer product of two windows, in kH + kW steps a pixel.
+    """Correlates every plane of an image with the outer product of two kernels, in kH + kW steps a pixel.
 
-    'separable' and 'fused' give a pixel the same bits wherever it lies; 'tensor_core' only from run to run and for all
-    images of a batch. The page "Algorithms and their error bounds" (docs/algorithms.md) says when 'auto' takes which.
+    'separable' and 'fused' give a pixel the same bits at any position. 'tensor_core' gives the same bits from run to
+    run and for all images of a batch. The page "Algorithms and their error bounds" (docs/algorithms.md) says which one
+    'auto' takes.
 
     Args:
         input: image (..., H, W), as in `filter2d`.
         kernel_x: taps along W: (kW,), (1|B, kW) or (1|B, 1|C, kW).
         kernel_y: taps along H: (kH,), (1|B, kH) or (1|B, 1|C, kH).
         border_type: as in `filter2d`.
-        normalized: divide each window by the sum of its |taps|.
+        normalized: divide each kernel by the sum of its |taps|.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         anchor: the tap (y, x) that lies on the pixel, as in `filter2d`.
         stride: step between output pixels (y, x).
         dilation: step between taps (y, x).
@@ -209,26 +210,26 @@ def box_blur(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """The mean over a window around each pixel, at a cost that hardly depends on its size.
+    """The mean over a box around each pixel, at a cost that hardly depends on its size.
 
-    Over floats the error is at most 8 units in the last place (of the accumulation dtype) of the mean of |x| in the
-    window, whatever lies elsewhere; NaN and Inf reach the windows that hold them and no others. The bits are the same
-    on every device and for every batch, layout, split and number of threads. A crop of the image may differ in the last
-    places: rows are added up in groups of eight of the image at hand. Over integers sums are exact, means rounded once.
+    For floats the error is at most 8 units in the last place (of the accumulation dtype) of the mean of |x| in the box.
+    NaN and Inf reach only the boxes that hold them. For integers sums are exact and means are rounded once. The bits
+    are the same on every device and for every batch, layout, split and number of threads. A crop of the image may
+    differ in the last places, because sums run over groups of eight rows of the given image.
 
     Args:
         input: image (..., H, W), as in `filter2d`.
         kernel_size: (kH, kW) or one number, each at least 1, odd or even.
         border_type: as in `filter2d`.
-        separable: taken for kornia's sake; it changes nothing.
+        separable: accepted as in kornia, without effect.
         normalized: divide by kH * kW, or with 'skip' by the number of pixels inside; False gives the sum.
         anchor: the tap (y, x) that lies on the pixel, as in `filter2d`.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto'; 'box', sums that neighbouring windows share; or 'separable', direct sums for odd square
-            windows up to 13x13 of floats, which 'auto' takes for those.
+        algorithm: 'box', sums that neighbouring boxes share; 'separable', direct sums for odd square boxes up to
+            13x13 of floats; or 'auto', 'separable' where it serves the call and 'box' elsewhere.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it.

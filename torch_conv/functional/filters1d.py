@@ -1,4 +1,4 @@
-"""The filter along one dimension of any tensor: it is seen as planes of an image."""
+"""The filter along one dimension of any tensor, computed on planes of an image."""
 # TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
 # ruff: noqa: UP045
 
@@ -18,12 +18,12 @@ _filter2d_default = torch.ops.torch_conv.filter2d.default
 _TO_TRANSLATE = frozenset({"anchor", "stride", "dilation", "out"})
 
 
-def _in_short(input: Tensor, kernel: Tensor, *options: Any, dim: int = -1, **named: Any) -> Any:
-    """`filter1d` along the last dimension of arguments that `filter2d` has, too; None for other calls.
+def _along_last_dim(input: Tensor, kernel: Tensor, *options: Any, dim: int = -1, **named: Any) -> Any:
+    """`filter1d` along the last dimension, of arguments that `filter2d` has, too; None for other calls.
 
-    Only what was given is handed on: the operator takes 3 us to read what is left at its default (one AMD EPYC).
+    Arguments at their defaults are not passed on, because the operator needs 3 us to read them (one AMD EPYC).
     """
-    dims, of_window = input.dim(), kernel.dim()
+    dims, kernel_dims = input.dim(), kernel.dim()
     if (
         type(dim) is not int
         or dim not in (-1, dims - 1)
@@ -31,14 +31,14 @@ def _in_short(input: Tensor, kernel: Tensor, *options: Any, dim: int = -1, **nam
         or isinstance(input, SplitTensor)
     ):
         return None
-    if dims == 0 or not 1 <= of_window <= 3 or (of_window > 1 and dims < 3):
+    if dims == 0 or not 1 <= kernel_dims <= 3 or (kernel_dims > 1 and dims < 3):
         return None
-    if dims == 1 or (dims == 3 and of_window > 1):
+    if dims == 1 or (dims == 3 and kernel_dims > 1):
         return _filter2d_default(input.unsqueeze(-2), kernel.unsqueeze(-2), *options, **named).squeeze(-2)
     return _filter2d_default(input, kernel.unsqueeze(-2), *options, **named)
 
 
-@public(keyword_only="dim", short=_in_short)
+@public(keyword_only="dim", short=_along_last_dim)
 def filter1d(
     input: Tensor,
     kernel: Tensor,
@@ -55,25 +55,25 @@ def filter1d(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """Correlates a tensor with a window along one dimension.
+    """Correlates a tensor with a kernel along one dimension.
 
     Args:
         input: tensor of 1 or more dimensions, of a dtype that `filter2d` takes.
-        kernel: the window: (k,), one for all. For (B, C, L), and (B, C, H, W) along H or W, also (1|B, k), one per
-            sample, or (1|B, 1|C, k), per sample and channel.
+        kernel: taps (k,). For (B, C, L), and (B, C, H, W) along H or W, also (1|B, k) per sample or (1|B, 1|C, k) per
+            sample and channel.
         border_type: as in `filter2d`.
         normalized: divide by the sum of the |taps|.
         padding: 'same' or 'valid'.
-        behaviour: 'corr', or 'conv', which flips the window.
+        behaviour: 'corr', or 'conv', which flips the kernel.
         dim: the dimension to filter along.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         anchor: the tap that lies on the pixel, as in `filter2d`: a number or a tuple of one, as in `F.conv1d`.
         stride: step between outputs, likewise.
         dilation: step between taps, likewise.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto', 'direct' or 'fft', as in `filter2d`. On the CPU transforms go along `dim` alone, in tiles of
-            single rows, and 'auto' takes them from some hundred taps on; on CUDA it never does.
+        algorithm: 'auto', 'direct' or 'fft', as in `filter2d`. 'auto' takes 'fft' on the CPU only, from some hundred
+            taps on, and transforms run along `dim` alone.
 
     Returns:
         Tensor of the input's shape, but for `dim`, whose length is as in `filter2d`.
@@ -83,7 +83,7 @@ def filter1d(
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
-        `scipy.ndimage.correlate1d(input, kernel, dim, mode='mirror')` for odd windows
+        `scipy.ndimage.correlate1d(input, kernel, dim, mode='mirror')` for odd kernels
 
     Example:
         >>> x = torch.tensor([8.0, 2, 5, 4, 1, 7, 3])
@@ -104,7 +104,7 @@ def filter1d(
 
     along_x = from_end == 1
     as_row = along_x and (dims == 1 or (dims == 3 and kernel.dim() > 1))  # (L,) and (B, C, L): planes of one row
-    window = kernel.unsqueeze(-2 if along_x else -1)
+    taps = kernel.unsqueeze(-2 if along_x else -1)
     taps_anchor: Optional[list[int]] = None
     if anchor is not None:
         tap = _one("anchor", anchor)
@@ -122,7 +122,7 @@ def filter1d(
             source, target = input.movedim(axis, -2), out.movedim(axis, -2)
         _filter2d_out(
             source,
-            window,
+            taps,
             border_type,
             normalized,
             padding,
@@ -162,7 +162,7 @@ def filter1d(
         image = image.flatten(0, axis - 1) if axis > 0 else image
     result = _filter2d(
         image,
-        window,
+        taps,
         border_type,
         normalized,
         padding,

@@ -1,4 +1,4 @@
-"""Gaussians and what is made of them: blur, sharpening, band pass, curvature."""
+"""Gaussians of images: blur, downsampling, sharpening, band pass, Laplacian."""
 # TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
 # ruff: noqa: UP007, UP045
 
@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
-from torch_conv.functional._composites import one_window, sum_dtype, sum_of_passes, two_windows
+from torch_conv.functional._composites import correlate2d, correlate2d_separable, correlate2d_sum, sum_dtype
+from torch_conv.functional._gaussian_kernels import curvature_parts, difference_parts, gaussian_parts, unsharp_parts
 from torch_conv.functional._types import BroadcastingList2
-from torch_conv.functional._windows import curvature_parts, difference_parts, gaussian_parts, unsharp_parts
 
 _filter2d_separable = torch.ops.torch_conv.filter2d_separable
 _filter2d_separable_out = torch.ops.torch_conv.filter2d_separable_out
@@ -38,23 +38,22 @@ def gaussian_blur2d(
         input: image (..., H, W), as in `filter2d`.
         kernel_size: (ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
         sigma: standard deviation in pixels, > 0: a number, (sigma_y, sigma_x), or a tensor (1|B, 2) with a row per
-            sample. A tensor on a GPU is not looked at, so its values are not checked. It must be given.
+            sample. The values of a tensor on a GPU are not checked. It must be given.
         border_type: as in `filter2d`.
-        separable: two passes of one axis each; False takes the one window, which rounds a little differently.
-        truncate: reach of the window in standard deviations where `kernel_size` is None.
+        separable: two passes of one axis each; False takes one dense kernel, whose rounding differs slightly.
+        truncate: radius of the kernel in standard deviations where `kernel_size` is None.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto', 'separable', 'direct' or 'tensor_core'. 'auto' may take tensor cores for float16, bfloat16
-            and uint8 on CUDA, and promises what `filter2d_separable` says (without `separable`, what `filter2d` says);
-            'separable' has the same bits wherever a pixel lies.
+        algorithm: 'auto', 'separable', 'direct' or 'tensor_core', with the bits that `filter2d_separable` promises
+            (`filter2d` for `separable=False`). 'auto' may take tensor cores for float16, bfloat16 and uint8 on CUDA.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it.
 
     Raises:
-        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        ValueError: for an even kernel, sigma <= 0, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
@@ -72,13 +71,13 @@ def gaussian_blur2d(
         raise RuntimeError(
             f"filter2d: algorithm must be 'auto', 'separable', 'direct' or 'tensor_core', got '{algorithm}'"
         )
-    way = algorithm
+    passes = algorithm
     if algorithm == "auto" or algorithm == "tensor_core":
-        way = "separable" if separable else "direct"
-    parts = gaussian_parts("gaussian_blur2d", kernel_size, sigma, truncate, way, input)
+        passes = "separable" if separable else "direct"
+    parts = gaussian_parts("gaussian_blur2d", kernel_size, sigma, truncate, passes, input)
     if len(parts) == 1:
-        return one_window(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
-    return two_windows(input, parts[0], parts[1], border_type, padding, value, output_dtype, out, algorithm)
+        return correlate2d(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
+    return correlate2d_separable(input, parts[0], parts[1], border_type, padding, value, output_dtype, out, algorithm)
 
 
 @public(keyword_only="truncate")
@@ -95,27 +94,27 @@ def gaussian_downsample(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """Makes an image smaller: a Gaussian blur of which every `factor`-th pixel of every `factor`-th row is computed.
+    """Downsamples an image: a Gaussian blur, computed at every `factor`-th pixel of every `factor`-th row.
 
     Args:
         input: image (..., H, W), as in `filter2d`.
         kernel_size: as in `gaussian_blur2d`.
         sigma: as in `gaussian_blur2d`.
-        factor: step between the pixels that are kept, at least 1; the first row and column are.
+        factor: step between computed pixels along y and x, at least 1; the first row and column are computed.
         border_type: as in `filter2d`.
         truncate: as in `gaussian_blur2d`.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'separable'; 'fused', for factor 2 with padding='same'; or 'auto', which gives the same bits (for
-            factor 1 it takes what `gaussian_blur2d` does, and 'tensor_core' may be named).
+        algorithm: 'separable'; 'fused', for factor 2 with padding='same'; or 'auto', with the same bits. For factor 1
+            the algorithms are those of `filter2d_separable`.
 
     Returns:
         Tensor (..., ceil(H' / factor), ceil(W' / factor)) where the blur has (..., H', W'), as `filter2d` returns it.
 
     Raises:
-        ValueError: for an even window, sigma <= 0, factor < 1, or a value that is not described above.
+        ValueError: for an even kernel, sigma <= 0, factor < 1, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
@@ -173,7 +172,7 @@ def unsharp_mask(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """Sharpens an image by adding what a Gaussian blur takes away.
+    """Sharpens an image: adds the difference to its Gaussian blur.
 
     Args:
         input: image (..., H, W), as in `filter2d`.
@@ -182,17 +181,17 @@ def unsharp_mask(
         border_type: as in `filter2d`.
         amount: how much of the difference is added; 0 returns the image, 1 is kornia's.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'direct', one window; 'fused', two passes of one axis each in one launch; 'separable', the same step
-            by step, with the same bits; or 'auto', the one window up to 49 taps and the passes beyond.
+        algorithm: 'direct', one dense kernel; 'fused', two passes of one axis each in one launch; 'separable', the same
+            passes in two launches, with the same bits; or 'auto', the dense kernel up to 49 taps and passes beyond.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it; rounded once.
 
     Raises:
-        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        ValueError: for an even kernel, sigma <= 0, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
@@ -204,7 +203,7 @@ def unsharp_mask(
     """
     parts = unsharp_parts(kernel_size, sigma, amount, algorithm, input)
     if len(parts) == 1:
-        return one_window(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
+        return correlate2d(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
     if out is not None:
         check_out_dtype(out, output_dtype)
         _unsharp_mask2d_out(
@@ -245,21 +244,21 @@ def difference_of_gaussians(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """Keeps the details between two scales: a narrow Gaussian blur minus a wide one.
+    """Band-passes an image: a narrow Gaussian blur minus a wide one.
 
     Args:
-        input: image (..., H, W), as in `filter2d`; unlike skimage's, integers are not scaled to [0, 1], and want an
-            `output_dtype` with a sign.
+        input: image (..., H, W), as in `filter2d`. Unlike in skimage, integers are not scaled to [0, 1], and unsigned
+            ones need a signed `output_dtype`.
         low_sigma: standard deviation of the narrow Gaussian in pixels, > 0: a number or (sigma_y, sigma_x).
-        high_sigma: that of the wide one, not below `low_sigma`; by default 1.6 times it.
+        high_sigma: standard deviation of the wide Gaussian, at least `low_sigma`; by default 1.6 times `low_sigma`.
         border_type: as in `filter2d` (skimage's default is 'replicate').
-        truncate: reach of each Gaussian in standard deviations.
+        truncate: radius of each Gaussian in standard deviations.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'direct', one window; 'fused', two passes of one axis each in one launch; 'separable', the same step
-            by step, with the same bits; or 'auto', the one window up to 49 taps and the passes beyond.
+        algorithm: 'direct', one dense kernel; 'fused', two passes of one axis each in one launch; 'separable', the same
+            passes in two launches, with the same bits; or 'auto', the dense kernel up to 49 taps and passes beyond.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it; rounded once.
@@ -279,7 +278,7 @@ def difference_of_gaussians(
         tensor(True)
     """
     parts = difference_parts(low_sigma, high_sigma, truncate, algorithm, sum_dtype(input))
-    return sum_of_passes(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+    return correlate2d_sum(input, parts, border_type, padding, value, output_dtype, out, algorithm)
 
 
 @public(keyword_only="truncate")
@@ -300,13 +299,13 @@ def gaussian_laplace(
         input: image (..., H, W), as in `filter2d`.
         sigma: standard deviation in pixels, > 0: a number or (sigma_y, sigma_x).
         border_type: as in `filter2d` (scipy's default, which it calls 'reflect', is 'symmetric' here).
-        truncate: reach of the window in standard deviations.
+        truncate: radius of the kernel in standard deviations.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'direct', one window; 'fused', two passes of one axis each in one launch; 'separable', the same step
-            by step, with the same bits; or 'auto', the one window up to 49 taps and the passes beyond.
+        algorithm: 'direct', one dense kernel; 'fused', two passes of one axis each in one launch; 'separable', the same
+            passes in two launches, with the same bits; or 'auto', the dense kernel up to 49 taps and passes beyond.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it; rounded once.
@@ -323,4 +322,4 @@ def gaussian_laplace(
         torch.Size([8, 8])
     """
     parts = curvature_parts(sigma, truncate, algorithm, sum_dtype(input))
-    return sum_of_passes(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+    return correlate2d_sum(input, parts, border_type, padding, value, output_dtype, out, algorithm)

@@ -1,4 +1,4 @@
-"""The filters of volumes (..., D, H, W): any window, three windows, a box, a Gaussian."""
+"""Filters of volumes (..., D, H, W): a dense kernel, a separable kernel, a box, a Gaussian."""
 # TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
 # ruff: noqa: UP007, UP045
 
@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
-from torch_conv.functional._composites import one_window3d, three_windows
+from torch_conv.functional._composites import correlate3d, correlate3d_separable
+from torch_conv.functional._gaussian_kernels import gaussian_parts3d
 from torch_conv.functional._types import BroadcastingList3
-from torch_conv.functional._windows import gaussian_parts3d
 
 _filter3d = torch.ops.torch_conv.filter3d
 _filter3d_out = torch.ops.torch_conv.filter3d_out
@@ -36,19 +36,19 @@ def filter3d(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """Correlates every volume with a window.
+    """Correlates every volume with a kernel.
 
     Args:
         input: volume (..., D, H, W) of dtype float32, float16, bfloat16, float64, uint8, int16 or uint16; any strides.
-        kernel: the window: (kD, kH, kW), one for all; (1|B, kD, kH, kW), one per sample; or
-            (1|B, 1|C, kD, kH, kW), per sample and channel. Any real dtype; it is used in float32, or in float64 on
-            float64 volumes. It may stay on the CPU while the volume is on a GPU.
-        border_type: how the volume goes on outside: 'constant', 'replicate', 'reflect', 'symmetric', 'circular'; or
-            'skip' (taps outside are left out of the sum), 'zero_output' (0 where the window does not fit).
+        kernel: taps (kD, kH, kW) for all volumes, (1|B, kD, kH, kW) per sample, or (1|B, 1|C, kD, kH, kW) per sample
+            and channel. Any real dtype; the sums use it in float32, or in float64 for float64 volumes. It may stay on
+            the CPU while the volume is on a GPU.
+        border_type: the voxels outside: 'constant', 'replicate', 'reflect', 'symmetric' or 'circular'; 'skip' leaves
+            taps outside out of the sum; 'zero_output' writes 0 where the kernel does not fit.
         normalized: divide by the sum of the |taps|; with 'skip', of those inside.
-        behaviour: 'corr', or 'conv', which flips the window.
-        padding: 'same', the volume's own size; 'valid', only the voxels whose window is fully inside.
-        value: what 'constant' reads outside.
+        behaviour: 'corr', or 'conv', which flips the kernel.
+        padding: 'same', the volume's own size; 'valid', only voxels where the kernel lies fully inside.
+        value: pixel value outside for 'constant'.
         anchor: the tap (z, y, x) that lies on the voxel, counted after a flip; -1 means k // 2, None (k - 1) // 2.
         stride: step between output voxels (z, y, x).
         dilation: step between taps (z, y, x).
@@ -126,7 +126,7 @@ def filter3d_separable(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """Correlates every volume with the outer product of three windows, in kD + kH + kW steps a voxel.
+    """Correlates every volume with the outer product of three kernels, in kD + kH + kW steps a voxel.
 
     Args:
         input: volume (..., D, H, W), as in `filter3d`.
@@ -134,9 +134,9 @@ def filter3d_separable(
         kernel_y: taps along H: (kH,), (1|B, kH) or (1|B, 1|C, kH).
         kernel_z: taps along D: (kD,), (1|B, kD) or (1|B, 1|C, kD).
         border_type: as in `filter3d`.
-        normalized: divide each window by the sum of its |taps|.
+        normalized: divide each kernel by the sum of its |taps|.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         anchor: the tap (z, y, x) that lies on the voxel, as in `filter3d`.
         stride: step between output voxels (z, y, x).
         dilation: step between taps (z, y, x).
@@ -208,13 +208,9 @@ def box_blur3d(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """The mean over a window around each voxel, at a cost that hardly depends on its size.
+    """The mean over a box around each voxel, at a cost that hardly depends on its size.
 
-    Over floats the error is at most 8 units in the last place (of the accumulation dtype) of the mean of |x| in the
-    window, whatever lies elsewhere; NaN and Inf reach the windows that hold them and no others. The bits are the same
-    on every device and for every batch, layout, split and number of threads. A crop of the volume may differ in the
-    last places: planes and rows are added up in groups of eight of the volume at hand. Over integers sums are exact,
-    means rounded once.
+    Errors, bits and integers are as in `box_blur`, with groups of eight planes and rows.
 
     Args:
         input: volume (..., D, H, W), as in `filter3d`.
@@ -223,11 +219,11 @@ def box_blur3d(
         normalized: divide by kD * kH * kW, or with 'skip' by the number of voxels inside; False gives the sum.
         anchor: the tap (z, y, x) that lies on the voxel, as in `filter3d`.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto'; 'box', sums that neighbouring windows share; or 'separable', direct sums for odd cubic
-            windows up to 13x13x13 of floats of 32 and 16 bits, which 'auto' takes for those.
+        algorithm: 'box', sums that neighbouring boxes share; 'separable', direct sums for odd cubic boxes up to
+            13x13x13 of floats of 32 and 16 bits; or 'auto', 'separable' where it serves the call and 'box' elsewhere.
 
     Returns:
         Tensor (..., D', H', W'), as `filter3d` returns it.
@@ -283,27 +279,28 @@ def gaussian_blur3d(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """Smooths a volume with a sampled Gaussian; voxels that are not cubes want a sigma per axis.
+    """Smooths a volume with a sampled Gaussian.
 
     Args:
         input: volume (..., D, H, W), as in `filter3d`.
         kernel_size: (kz, ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
         sigma: standard deviation in voxels, > 0: a number, (sigma_z, sigma_y, sigma_x), or a tensor (1|B, 3) with a
-            row per sample. A tensor on a GPU is not looked at, so its values are not checked.
+            row per sample. Voxels that are no cubes need a number per axis. The values of a tensor on a GPU are not
+            checked.
         border_type: as in `filter3d`.
-        truncate: reach of the window in standard deviations where `kernel_size` is None.
+        truncate: radius of the kernel in standard deviations where `kernel_size` is None.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'direct', one window; 'separable', passes of one axis each, which round a little differently; or
-            'auto', the one window up to 27 taps and the passes beyond.
+        algorithm: 'direct', one dense kernel; 'separable', a pass per axis, whose rounding differs slightly; or
+            'auto', the dense kernel up to 27 taps and passes beyond.
 
     Returns:
         Tensor (..., D', H', W'), as `filter3d` returns it.
 
     Raises:
-        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        ValueError: for an even kernel, sigma <= 0, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
@@ -320,5 +317,5 @@ def gaussian_blur3d(
     """
     parts = gaussian_parts3d("gaussian_blur3d", kernel_size, sigma, truncate, algorithm, input)
     if len(parts) == 1:
-        return one_window3d(input, parts[0], border_type, padding, value, output_dtype, out, algorithm)
-    return three_windows(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+        return correlate3d(input, parts[0], border_type, padding, value, output_dtype, out, algorithm)
+    return correlate3d_separable(input, parts, border_type, padding, value, output_dtype, out, algorithm)

@@ -1,7 +1,7 @@
-"""The functions as modules: filters with kornia's constructor arguments, and torch.nn's convolutions on our kernels.
+"""The functions as modules: filters with kornia's constructor arguments, and torch.nn's convolutions.
 
-Every module does what the function of its name does to tensors of any device, and to a `SplitTensor`; it can be
-compiled, exported, scripted, saved and copied. A filter's arguments are checked where it is built.
+Every module calls the function of its name, on tensors of any device and on a `SplitTensor`. Modules can be compiled,
+exported, scripted, saved and copied. The constructor of a filter checks its arguments.
 
 >>> import torch, torch_conv
 >>> model = torch.nn.Sequential(torch_conv.nn.GaussianBlur2d(5, 1.5), torch.nn.Conv2d(8, 8, 3, groups=8))

@@ -1,4 +1,4 @@
-"""What the filters' modules share: their arguments are tried where they are built, and are what `repr` shows."""
+"""The base of the filters' modules: the constructor checks the arguments, and `repr` shows them."""
 
 import inspect
 from collections.abc import Callable
@@ -9,19 +9,19 @@ from torch import Tensor, nn
 
 from torch_conv._numbers import refuse_gradient, takes_tensor
 
-LARGE = 1 << 20  # pixels along an axis: more than any window has taps
+LARGE = 1 << 20  # pixels along an axis: more than the taps of any kernel
 
 
 class Options(nn.Module):
-    """A module whose attributes are the arguments that it was built with."""
+    """A module whose attributes are the arguments of its constructor."""
 
     algorithm: str
 
-    def try_options(self, forward: Callable[[Tensor], Tensor], axes: int, like: Any = None) -> None:
-        """Refuses what no image could be filtered with: in the function's sentence, under the class's name.
+    def check_options(self, forward: Callable[[Tensor], Tensor], axes: int, like: Any = None) -> None:
+        """Refuses invalid arguments in the function's sentence, under the class's name.
 
-        `forward` is called on an image that has no pixel, though large planes, for the checks alone. `like` may be a
-        tensor with a row per sample. The algorithm is left out: what serves on a GPU alone is asked for by the call.
+        `forward` runs on a batch of 0 channels with large planes, so it checks and computes nothing. `like` may be a
+        tensor with a row per sample. The algorithm is not checked, because it may serve GPUs only.
         """
         ours = _our_class(self)
         for parameter in inspect.signature(ours).parameters.values():
@@ -51,15 +51,15 @@ class Options(nn.Module):
 
 
 def _our_class(module: nn.Module) -> type[nn.Module]:
-    """The library's class: whoever derives from it may have other arguments."""
+    """The library's class; a class that derives from it may have other arguments."""
     return next(c for c in type(module).__mro__ if c.__module__.startswith("torch_conv.nn."))
 
 
-def settled(value: Any) -> Any:
-    """A list as a tuple, which nobody changes later."""
+def as_tuple(value: Any) -> Any:
+    """A list as a tuple, which cannot be changed later."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def as_float(number: Any) -> Any:
-    """TorchScript tells an integer from a float, where the functions do not."""
+    """An integer as a float, because TorchScript tells them apart."""
     return float(number) if isinstance(number, int) else number

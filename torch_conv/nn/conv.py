@@ -1,4 +1,4 @@
-"""torch.nn's convolutions, computed by torch_conv's."""
+"""torch.nn's convolutions, computed by the functions of torch_conv."""
 
 import sys
 from types import FrameType
@@ -10,16 +10,16 @@ from torch import Tensor, nn
 from torch_conv.functional._convolve import check_activation
 from torch_conv.functional.conv import conv1d, conv2d, conv3d
 
-# What a script calls: only the operators tell 'same' and 'valid' from numbers there.
+# Scripts call the operators, which take both numbers and 'same' or 'valid' as padding.
 _conv1d = torch.ops.torch_conv.conv1d
 _conv2d = torch.ops.torch_conv.conv2d
 _conv3d = torch.ops.torch_conv.conv3d
 
 
 class _Conv:
-    """The arguments of torch.nn's convolutions and two more; stands before one of those among a class's bases."""
+    """The arguments of torch.nn's convolutions and two more. It is the first base, one of those the second."""
 
-    padding: Any  # numbers, or a word, which the functions' annotations leave out
+    padding: Any  # numbers or a string; the functions' annotations name numbers only
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class _Conv:
         self.algorithm = algorithm
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """As torch's, but it refuses to fold a batch norm into the convolution: the activation is between them."""
+        """Refuses to fold a batch norm into a layer with an activation, which lies between them; else as torch's."""
         if getattr(self, "activation", None) is not None and _torch_folds():
             raise RuntimeError(
                 f"{type(self).__name__}: a batch norm cannot be folded into a layer with "
@@ -87,7 +87,7 @@ class Conv1d(_Conv, nn.Conv1d):
     Args:
         in_channels: channels C of the input.
         out_channels: channels of the result.
-        kernel_size: extent of the window in samples.
+        kernel_size: extent of the kernel in samples.
         stride: step between outputs.
         padding: samples added on each side, or 'same' or 'valid'.
         dilation: step between taps.
@@ -148,7 +148,7 @@ class Conv2d(_Conv, nn.Conv2d):
     Args:
         in_channels: channels C of the input.
         out_channels: channels of the result.
-        kernel_size: extents of the window (kH, kW), or one number.
+        kernel_size: extents of the kernel (kH, kW), or one number.
         stride: step between output pixels (y, x).
         padding: pixels added on each side (y, x), or 'same' or 'valid'.
         dilation: step between taps (y, x).
@@ -214,7 +214,7 @@ class Conv3d(_Conv, nn.Conv3d):
     Args:
         in_channels: channels C of the input.
         out_channels: channels of the result.
-        kernel_size: extents of the window (kD, kH, kW), or one number.
+        kernel_size: extents of the kernel (kD, kH, kW), or one number.
         stride: step between output voxels (z, y, x).
         padding: voxels added on each side (z, y, x), or 'same' or 'valid'.
         dilation: step between taps (z, y, x).

@@ -6,18 +6,18 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional.edges import laplacian, sobel, spatial_gradient
-from torch_conv.nn._options import Options, as_float, settled
+from torch_conv.nn._options import Options, as_float, as_tuple
 
 
 class Sobel(Options):
     """The magnitude of the Sobel gradient of every plane of an image.
 
     Args:
-        normalized: divide the windows by 8.
-        eps: keeps the root's slope finite at 0.
+        normalized: divide the taps by 8.
+        eps: number under the root, which keeps its slope finite at 0.
         border_type: as in `torch_conv.filter2d`.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         algorithm: as in `torch_conv.sobel`.
 
@@ -55,7 +55,7 @@ class Sobel(Options):
         self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
-        self.try_options(lambda image: Sobel.forward(self, image), 2)
+        self.check_options(lambda image: Sobel.forward(self, image), 2)
 
     def forward(self, input: Tensor) -> Tensor:
         return sobel(
@@ -76,11 +76,11 @@ class SpatialGradient(Options):
     Args:
         mode: 'sobel' or 'diff' (central differences); for order 1 also 'scharr' or 'prewitt'.
         order: 1 gives (d/dx, d/dy); 2 gives (d2/dx2, d2/dxdy, d2/dy2).
-        normalized: divide the raw windows, as in `torch_conv.spatial_gradient`.
+        normalized: divide the integer taps, as in `torch_conv.spatial_gradient`.
         border_type: as in `torch_conv.filter2d`.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
-        output_dtype: dtype of the result, by default the input's; unsigned images want one with a sign.
+        value: pixel value outside for 'constant'.
+        output_dtype: dtype of the result, by default the input's; unsigned images need a signed one.
         algorithm: as in `torch_conv.spatial_gradient`.
 
     Shape:
@@ -120,7 +120,7 @@ class SpatialGradient(Options):
         self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
-        self.try_options(lambda image: SpatialGradient.forward(self, image), 2)
+        self.check_options(lambda image: SpatialGradient.forward(self, image), 2)
 
     def forward(self, input: Tensor) -> Tensor:
         return spatial_gradient(
@@ -137,23 +137,23 @@ class SpatialGradient(Options):
 
 
 class Laplacian(Options):
-    """The sum of second derivatives of every plane of an image, by one window.
+    """The sum of second derivatives of every plane of an image.
 
     Args:
         kernel_size: (ky, kx) or one number, odd, at least 3 along one axis.
         border_type: as in `torch_conv.filter2d`.
         normalized: divide by the sum of the |taps|.
-        variant: 'box', or a fixed window of 3x3, as in `torch_conv.laplacian`.
+        variant: 'box', or a fixed 3x3 kernel, as in `torch_conv.laplacian`.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
-        output_dtype: dtype of the result, by default the input's; unsigned images want one with a sign.
+        value: pixel value outside for 'constant'.
+        output_dtype: dtype of the result, by default the input's; unsigned images need a signed one.
         algorithm: as in `torch_conv.laplacian`.
 
     Shape:
         Image (..., H, W) of a dtype that `torch_conv.filter2d` takes, to (..., H', W').
 
     Raises:
-        ValueError: for an even window, an unknown variant, or a value that is not described above.
+        ValueError: for an even kernel, an unknown variant, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
@@ -181,7 +181,7 @@ class Laplacian(Options):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.kernel_size = settled(kernel_size)
+        self.kernel_size = as_tuple(kernel_size)
         self.border_type = border_type
         self.normalized = normalized
         self.variant = variant
@@ -189,7 +189,7 @@ class Laplacian(Options):
         self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
-        self.try_options(lambda image: Laplacian.forward(self, image), 2)
+        self.check_options(lambda image: Laplacian.forward(self, image), 2)
 
     def forward(self, input: Tensor) -> Tensor:
         return laplacian(

@@ -1,4 +1,4 @@
-"""Filters with a window of their own, and the box."""
+"""Filters that hold their kernel, and the box."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,41 +7,41 @@ from torch import Tensor, nn
 
 from torch_conv.functional.filters import box_blur, filter2d
 from torch_conv.functional.volumes import filter3d
-from torch_conv.nn._options import Options, as_float, settled
+from torch_conv.nn._options import Options, as_float, as_tuple
 
 
-class _Windowed(Options):
-    """A filter that holds its window."""
+class _KernelFilter(Options):
+    """A filter that holds its kernel."""
 
     kernel: Tensor
 
-    def keep_window(self, kernel: Tensor, axes: int, forward: Callable[[Tensor, Tensor], Tensor]) -> None:
-        """Tries the arguments with a window like `kernel`, which may be on any device, and registers that one."""
+    def hold_kernel(self, kernel: Tensor, axes: int, forward: Callable[[Tensor, Tensor], Tensor]) -> None:
+        """Checks the arguments with a kernel of this shape on the CPU, and registers `kernel`."""
         name = f"Filter{axes}d"
         if not isinstance(kernel, Tensor):
             raise TypeError(f"{name}: kernel must be of type Tensor, got {type(kernel).__name__}")
-        # Whether its samples and channels are the image's is for the call to say.
+        # Only the call knows the samples and channels of the image.
         leading = max(kernel.dim() - axes, 0)
         like = torch.zeros((1,) * leading + tuple(kernel.shape[leading:]), dtype=kernel.dtype, device="cpu")
-        self.try_options(lambda image: forward(image, like), axes)
+        self.check_options(lambda image: forward(image, like), axes)
         if isinstance(kernel, nn.Parameter):
             self.kernel = kernel
         else:
             self.register_buffer("kernel", kernel)
 
 
-class Filter2d(_Windowed):
-    """Correlates every plane of an image with a window that the module holds.
+class Filter2d(_KernelFilter):
+    """Correlates every plane of an image with a kernel that the module holds.
 
     Args:
-        kernel: the window (kH, kW), (1|B, kH, kW) or (1|B, 1|C, kH, kW), as in `torch_conv.filter2d`. A tensor becomes
-            a buffer, a `torch.nn.Parameter` stays one; both are in the `state_dict`. `.half()` casts it with the rest
-            of the module; a float32 window serves float16 images as it is.
+        kernel: taps (kH, kW), (1|B, kH, kW) or (1|B, 1|C, kH, kW), as in `torch_conv.filter2d`. A tensor becomes a
+            buffer, a `torch.nn.Parameter` stays one; both are in the `state_dict`. `.half()` casts it with the rest of
+            the module; a float32 kernel also serves float16 images.
         border_type: as in `torch_conv.filter2d`.
         normalized: divide by the sum of the |taps|.
         padding: 'same' or 'valid'.
-        behaviour: 'corr', or 'conv', which flips the window.
-        value: what 'constant' reads outside.
+        behaviour: 'corr', or 'conv', which flips the kernel.
+        value: pixel value outside for 'constant'.
         anchor: the tap (y, x) that lies on the pixel.
         stride: step between output pixels (y, x).
         dilation: step between taps (y, x).
@@ -84,12 +84,12 @@ class Filter2d(_Windowed):
         self.padding = padding
         self.behaviour = behaviour
         self.value = as_float(value)
-        self.anchor = settled(anchor)
-        self.stride = settled(stride)
-        self.dilation = settled(dilation)
+        self.anchor = as_tuple(anchor)
+        self.stride = as_tuple(stride)
+        self.dilation = as_tuple(dilation)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
-        self.keep_window(kernel, 2, lambda image, window: Filter2d._correlate(self, image, window))
+        self.hold_kernel(kernel, 2, lambda image, kernel: Filter2d._correlate(self, image, kernel))
 
     def forward(self, input: Tensor) -> Tensor:
         return self._correlate(input, self.kernel)
@@ -111,17 +111,17 @@ class Filter2d(_Windowed):
         )
 
 
-class Filter3d(_Windowed):
-    """Correlates every volume with a window that the module holds.
+class Filter3d(_KernelFilter):
+    """Correlates every volume with a kernel that the module holds.
 
     Args:
-        kernel: the window (kD, kH, kW), (1|B, kD, kH, kW) or (1|B, 1|C, kD, kH, kW), as in `torch_conv.filter3d`; kept
-            as `Filter2d` keeps its own.
+        kernel: taps (kD, kH, kW), (1|B, kD, kH, kW) or (1|B, 1|C, kD, kH, kW), as in `torch_conv.filter3d`; a buffer or
+            a parameter as in `Filter2d`.
         border_type: as in `torch_conv.filter3d`.
         normalized: divide by the sum of the |taps|.
-        behaviour: 'corr', or 'conv', which flips the window.
+        behaviour: 'corr', or 'conv', which flips the kernel.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         anchor: the tap (z, y, x) that lies on the voxel.
         stride: step between output voxels (z, y, x).
         dilation: step between taps (z, y, x).
@@ -164,12 +164,12 @@ class Filter3d(_Windowed):
         self.behaviour = behaviour
         self.padding = padding
         self.value = as_float(value)
-        self.anchor = settled(anchor)
-        self.stride = settled(stride)
-        self.dilation = settled(dilation)
+        self.anchor = as_tuple(anchor)
+        self.stride = as_tuple(stride)
+        self.dilation = as_tuple(dilation)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
-        self.keep_window(kernel, 3, lambda volume, window: Filter3d._correlate(self, volume, window))
+        self.hold_kernel(kernel, 3, lambda volume, kernel: Filter3d._correlate(self, volume, kernel))
 
     def forward(self, input: Tensor) -> Tensor:
         return self._correlate(input, self.kernel)
@@ -192,16 +192,16 @@ class Filter3d(_Windowed):
 
 
 class BoxBlur(Options):
-    """The mean over a window around each pixel, at a cost that hardly depends on its size.
+    """The mean over a box around each pixel, at a cost that hardly depends on its size.
 
     Args:
         kernel_size: (kH, kW) or one number, each at least 1, odd or even.
         border_type: as in `torch_conv.filter2d`.
-        separable: taken for kornia's sake; it changes nothing.
+        separable: accepted as in kornia, without effect.
         normalized: divide by kH * kW; False gives the sum.
         anchor: the tap (y, x) that lies on the pixel.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         algorithm: as in `torch_conv.box_blur`.
 
@@ -234,16 +234,16 @@ class BoxBlur(Options):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.kernel_size = settled(kernel_size)
+        self.kernel_size = as_tuple(kernel_size)
         self.border_type = border_type
         self.separable = separable
         self.normalized = normalized
-        self.anchor = settled(anchor)
+        self.anchor = as_tuple(anchor)
         self.padding = padding
         self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
-        self.try_options(lambda image: BoxBlur.forward(self, image), 2)
+        self.check_options(lambda image: BoxBlur.forward(self, image), 2)
 
     def forward(self, input: Tensor) -> Tensor:
         return box_blur(

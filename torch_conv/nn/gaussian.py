@@ -1,4 +1,4 @@
-"""Gaussians and the sharpening that takes one away."""
+"""Gaussians, and the unsharp mask."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from torch_conv.functional.smooth import gaussian_blur2d, unsharp_mask
 from torch_conv.functional.volumes import gaussian_blur3d
-from torch_conv.nn._options import Options, as_float, settled
+from torch_conv.nn._options import Options, as_float, as_tuple
 
 
 class _Gaussian(Options):
     def keep_sigma(self, sigma: Any) -> None:
-        """A tensor moves with the module, and is no part of the `state_dict`: kornia's modules have none."""
+        """A tensor becomes a buffer outside the `state_dict`, because kornia's modules have no such entry."""
         if isinstance(sigma, Tensor) and not isinstance(sigma, nn.Parameter):
             self.register_buffer("sigma", sigma, persistent=False)
         else:
@@ -27,12 +27,12 @@ class GaussianBlur2d(_Gaussian):
         kernel_size: (ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
         sigma: standard deviation in pixels, > 0: a number, (sigma_y, sigma_x), or a tensor (1|B, 2) with a row per
             sample. A tensor moves with the module but is not in its `state_dict`, unless it is a
-            `torch.nn.Parameter`; one on a GPU is not looked at, so its values are not checked.
+            `torch.nn.Parameter`. The values of a tensor on a GPU are not checked.
         border_type: as in `torch_conv.filter2d`.
-        separable: two passes of one axis each; False takes the one window, which rounds a little differently.
-        truncate: reach of the window in standard deviations where `kernel_size` is None.
+        separable: two passes of one axis each; False takes one dense kernel, whose rounding differs slightly.
+        truncate: radius of the kernel in standard deviations where `kernel_size` is None.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         algorithm: as in `torch_conv.gaussian_blur2d`.
 
@@ -40,7 +40,7 @@ class GaussianBlur2d(_Gaussian):
         Image (..., H, W) of a dtype that `torch_conv.filter2d` takes, to (..., H', W').
 
     Raises:
-        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        ValueError: for an even kernel, sigma <= 0, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
@@ -69,7 +69,7 @@ class GaussianBlur2d(_Gaussian):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.kernel_size = settled(kernel_size)
+        self.kernel_size = as_tuple(kernel_size)
         self.keep_sigma(sigma)
         self.border_type = border_type
         self.separable = separable
@@ -78,7 +78,7 @@ class GaussianBlur2d(_Gaussian):
         self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
-        self.try_options(lambda image: GaussianBlur2d.forward(self, image), 2, sigma)
+        self.check_options(lambda image: GaussianBlur2d.forward(self, image), 2, sigma)
 
     def forward(self, input: Tensor) -> Tensor:
         return gaussian_blur2d(
@@ -96,16 +96,16 @@ class GaussianBlur2d(_Gaussian):
 
 
 class GaussianBlur3d(_Gaussian):
-    """Smooths a volume with a sampled Gaussian; voxels that are not cubes want a sigma per axis.
+    """Smooths a volume with a sampled Gaussian.
 
     Args:
         kernel_size: (kz, ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
         sigma: standard deviation in voxels, > 0: a number, (sigma_z, sigma_y, sigma_x), or a tensor (1|B, 3) with a
-            row per sample, kept as `GaussianBlur2d` keeps its own.
+            row per sample, held as in `GaussianBlur2d`. Voxels that are no cubes need a number per axis.
         border_type: as in `torch_conv.filter3d`.
-        truncate: reach of the window in standard deviations where `kernel_size` is None.
+        truncate: radius of the kernel in standard deviations where `kernel_size` is None.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         algorithm: as in `torch_conv.gaussian_blur3d`.
 
@@ -113,7 +113,7 @@ class GaussianBlur3d(_Gaussian):
         Volume (..., D, H, W) of a dtype that `torch_conv.filter3d` takes, to (..., D', H', W').
 
     Raises:
-        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        ValueError: for an even kernel, sigma <= 0, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
@@ -137,7 +137,7 @@ class GaussianBlur3d(_Gaussian):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.kernel_size = settled(kernel_size)
+        self.kernel_size = as_tuple(kernel_size)
         self.keep_sigma(sigma)
         self.border_type = border_type
         self.truncate = as_float(truncate)
@@ -145,7 +145,7 @@ class GaussianBlur3d(_Gaussian):
         self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
-        self.try_options(lambda volume: GaussianBlur3d.forward(self, volume), 3, sigma)
+        self.check_options(lambda volume: GaussianBlur3d.forward(self, volume), 3, sigma)
 
     def forward(self, input: Tensor) -> Tensor:
         return gaussian_blur3d(
@@ -162,7 +162,7 @@ class GaussianBlur3d(_Gaussian):
 
 
 class UnsharpMask(_Gaussian):
-    """Sharpens an image by adding what a Gaussian blur takes away.
+    """Sharpens an image: adds the difference to its Gaussian blur.
 
     Args:
         kernel_size: of the Gaussian, as in `GaussianBlur2d`.
@@ -170,7 +170,7 @@ class UnsharpMask(_Gaussian):
         border_type: as in `torch_conv.filter2d`.
         amount: how much of the difference is added; 0 returns the image, 1 is kornia's.
         padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
+        value: pixel value outside for 'constant'.
         output_dtype: dtype of the result, by default the input's.
         algorithm: as in `torch_conv.unsharp_mask`.
 
@@ -178,7 +178,7 @@ class UnsharpMask(_Gaussian):
         Image (..., H, W) of a dtype that `torch_conv.filter2d` takes, to (..., H', W').
 
     Raises:
-        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        ValueError: for an even kernel, sigma <= 0, or a value that is not described above.
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
@@ -202,7 +202,7 @@ class UnsharpMask(_Gaussian):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.kernel_size = settled(kernel_size)
+        self.kernel_size = as_tuple(kernel_size)
         self.keep_sigma(sigma)
         self.border_type = border_type
         self.amount = as_float(amount)
@@ -210,7 +210,7 @@ class UnsharpMask(_Gaussian):
         self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
-        self.try_options(lambda image: UnsharpMask.forward(self, image), 2, sigma)
+        self.check_options(lambda image: UnsharpMask.forward(self, image), 2, sigma)
 
     def forward(self, input: Tensor) -> Tensor:
         return unsharp_mask(

@@ -1,4 +1,4 @@
-"""A model's depthwise layers on this project's kernels."""
+"""Replaces the depthwise layers of a model."""
 
 from torch import nn
 
@@ -12,22 +12,21 @@ _OURS: dict[type[nn.Module], type[Conv1d] | type[Conv2d] | type[Conv3d]] = {
 
 
 def replace_depthwise(model: nn.Module) -> list[str]:
-    """Turns every depthwise convolution of a model into this project's, in place, and says which.
+    """Turns every depthwise convolution of a model into one of `torch_conv.nn`, in place, and returns their names.
 
-    The very modules change their class, and nothing else: whoever holds one of them, its parameters or its hooks (an
-    optimizer, another name, a list) still does, and the `state_dict` stays as it is. `model` may be such a convolution
-    itself; its name is ''. A second call finds nothing left to do.
+    Only the class of a module changes. References to the module, its parameters and its hooks stay valid, and the
+    `state_dict` stays the same. `model` may be such a convolution itself, with the name ''. A second call changes
+    nothing.
 
     Args:
-        model: its `torch.nn.Conv1d`, `Conv2d` and `Conv3d` with one input channel a group (any number of output
-            channels, more than one group) are changed. Subclasses are left alone, parametrized modules among them
-            (`torch.nn.utils.parametrize` makes a class for each), as are modules that were given a `forward` of their
-            own. What looks for torch's classes by exact type, as the fusions of `torch.ao.quantization` do, no longer
-            finds these: it comes before.
+        model: module whose `torch.nn.Conv1d`, `Conv2d` and `Conv3d` with one input channel a group (any number of
+            output channels, more than one group) change. Subclasses stay as they are, and so do parametrized modules
+            and modules with a `forward` of their own. Code that looks for torch's classes by exact type, such as the
+            fusions of `torch.ao.quantization`, must run before.
 
     Returns:
-        The qualified names of what was changed, in the order of `model.named_modules()`; of a module with several
-        names the first.
+        The qualified names of the changed modules, in the order of `model.named_modules()`. A module with several names
+        is listed by its first name.
 
     Raises:
         TypeError: if `model` is no module.
@@ -47,7 +46,7 @@ def replace_depthwise(model: nn.Module) -> list[str]:
     replaced = []
     for name, module in model.named_modules():
         ours = _OURS.get(type(module))
-        if ours is None or not module.groups == module.in_channels > 1 or _has_its_own_way(module):
+        if ours is None or not module.groups == module.in_channels > 1 or _has_own_forward(module):
             continue
         module.__class__ = ours
         module.activation = None
@@ -56,5 +55,5 @@ def replace_depthwise(model: nn.Module) -> list[str]:
     return replaced
 
 
-def _has_its_own_way(module: nn.Module) -> bool:
+def _has_own_forward(module: nn.Module) -> bool:
     return "forward" in vars(module) or "_conv_forward" in vars(module)

@@ -1,4 +1,4 @@
-"""What the references share: the extended image, where taps lie on it, dtypes and the last rounding."""
+"""Steps of all references: the extended image, the positions of taps, dtypes and the last rounding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def length(n: int, k: int, s: int, d: int, padding: str) -> int:
 
 
 def reads(sizes: Sequence[int], k: Sequence[int], s: Sequence[int], d: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    """For every tap of a window, in order, an index: where the tap of every output lies on the extended image."""
+    """An index for every tap of a kernel, in order: the pixel of the extended image for every output."""
     axes: list[list[Any]] = []
     for size, taps, step, distance in zip(sizes, k, s, d, strict=True):
         extent = (size - 1) * step + 1 if size else 0
@@ -38,7 +38,7 @@ def extended(
     s: Sequence[int],
     d: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
-    """The image as far out as any window reaches, and a mask over its last len(k) dimensions of what is inside it."""
+    """The image extended by the footprint, and a mask over its last len(k) dimensions of the pixels inside."""
     axes, inside = len(k), torch.ones((), dtype=torch.bool, device=image.device)
     for axis in range(axes):
         dim = axis - axes
@@ -56,7 +56,7 @@ def extended(
 
 
 def _source(position: Tensor, n: int, border: str) -> Tensor:
-    """Where on an axis of n pixels each position is read, by writing the repeated pattern out."""
+    """The pixel that each position on an axis of n pixels reads, by writing out the repeated pattern."""
     row = list(range(n))
     if border == "reflect":
         pattern = row + row[-2:0:-1]  # abcd cb
@@ -65,7 +65,7 @@ def _source(position: Tensor, n: int, border: str) -> Tensor:
     elif border == "circular":
         pattern = row
     elif border in ("replicate", "constant", "skip", "zero_output"):
-        return position.clamp(0, n - 1)  # what is outside is masked by the caller, replicate apart
+        return position.clamp(0, n - 1)  # the caller masks pixels outside, except for 'replicate'
     else:
         raise ValueError(f"reference: unknown border {border!r}")
     return torch.tensor(pattern, device=position.device)[position.remainder(len(pattern))]

@@ -19,7 +19,7 @@ def causal_conv1d(
     final_states_out: Tensor | None = None,
     activation: str | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """What `torch_conv.causal_conv1d` must return."""
+    """The result of `torch_conv.causal_conv1d`."""
     batch, channels, length = x.shape
     k = weight.shape[1]
     before = x.new_zeros(batch, channels, k - 1) if initial_states is None else initial_states
@@ -52,7 +52,7 @@ def causal_conv1d_update(
     cache_seqlens: Tensor | None = None,
     conv_state_indices: Tensor | None = None,
 ) -> Tensor:
-    """What `torch_conv.causal_conv1d_update` must return, and do to `conv_state`."""
+    """The result of `torch_conv.causal_conv1d_update` and its new `conv_state`."""
     out = torch.zeros_like(x)
     k, size = weight.shape[1], conv_state.shape[2]
     for b in range(len(x)):

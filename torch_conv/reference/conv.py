@@ -24,7 +24,7 @@ def conv1d(
     padding_mode: str = "zeros",
     activation: str | None = None,
 ) -> Tensor:
-    """What `torch_conv.conv1d` must return."""
+    """The result of `torch_conv.conv1d`."""
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
 
 
@@ -40,7 +40,7 @@ def conv2d(
     padding_mode: str = "zeros",
     activation: str | None = None,
 ) -> Tensor:
-    """What `torch_conv.conv2d` must return."""
+    """The result of `torch_conv.conv2d`."""
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
 
 
@@ -56,7 +56,7 @@ def conv3d(
     padding_mode: str = "zeros",
     activation: str | None = None,
 ) -> Tensor:
-    """What `torch_conv.conv3d` must return."""
+    """The result of `torch_conv.conv3d`."""
     return _convolve(3, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
 
 

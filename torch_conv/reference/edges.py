@@ -41,7 +41,7 @@ def spatial_gradient(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.spatial_gradient` must return: `filter2d` with the window of each derivative."""
+    """The result of `torch_conv.spatial_gradient`: `filter2d` with the kernel of each derivative."""
     windows = [
         torch.tensor(taps, dtype=torch.float64) / (divisor if normalized else 1)
         for taps, divisor in _WINDOWS[mode, order]
@@ -62,7 +62,7 @@ def spatial_gradient3d(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.spatial_gradient3d` must return: `filter3d` with the window of each derivative."""
+    """The result of `torch_conv.spatial_gradient3d`: `filter3d` with the kernel of each derivative."""
     smooth = [0.25, 0.5, 0.25] if mode == "sobel" else [0.0, 1.0, 0.0]
     volume, derivatives = input.double(), []
     for derivative in ("x", "y", "z") if order == 1 else ("xx", "yy", "zz", "xy", "yz", "xz"):
@@ -83,7 +83,7 @@ def sobel(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.sobel` must return: the root of gx^2 + gy^2 + eps."""
+    """The result of `torch_conv.sobel`: the root of gx^2 + gy^2 + eps."""
     image = input.double()
     gradient = spatial_gradient(image, "sobel", 1, normalized, border_type=border_type, padding=padding, value=value)
     return rounded((gradient.square().sum(-3) + eps).sqrt(), output_dtype or input.dtype)
@@ -100,7 +100,7 @@ def laplacian(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.laplacian` must return: `filter2d` with the window of `variant`."""
+    """The result of `torch_conv.laplacian`: `filter2d` with the kernel of `variant`."""
     if variant == "box":
         ky, kx = per_axis(kernel_size, 2)
         window = torch.ones(ky, kx, dtype=torch.float64)

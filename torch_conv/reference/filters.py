@@ -1,4 +1,4 @@
-"""Filters of images and volumes: any window, rows of taps, a box."""
+"""Filters of images and volumes: dense and separable kernels, a box."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def filter2d(
     dilation: int | Sequence[int] = 1,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.filter2d` must return."""
+    """The result of `torch_conv.filter2d`."""
     return _filter(
         2, input, kernel, border_type, normalized, padding, behaviour, value, anchor, stride, dilation, output_dtype
     )
@@ -45,7 +45,7 @@ def filter3d(
     dilation: int | Sequence[int] = 1,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.filter3d` must return."""
+    """The result of `torch_conv.filter3d`."""
     return _filter(
         3, input, kernel, border_type, normalized, padding, behaviour, value, anchor, stride, dilation, output_dtype
     )
@@ -121,7 +121,7 @@ def filter2d_separable(
     dilation: int | Sequence[int] = 1,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.filter2d_separable` must return: `filter2d` with the outer product of the two windows."""
+    """The result of `torch_conv.filter2d_separable`: `filter2d` with the outer product of the two kernels."""
     y, x = (accumulation(k, input) for k in (kernel_y, kernel_x))
     total = filter2d(
         input.double(),
@@ -152,7 +152,7 @@ def filter3d_separable(
     dilation: int | Sequence[int] = 1,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.filter3d_separable` must return: `filter3d` with the outer product of the three windows."""
+    """The result of `torch_conv.filter3d_separable`: `filter3d` with the outer product of the three kernels."""
     z, y, x = (accumulation(k, input) for k in (kernel_z, kernel_y, kernel_x))
     total = filter3d(
         input.double(),
@@ -180,7 +180,7 @@ def box_blur(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.box_blur` must return: `filter2d` with a window of ones."""
+    """The result of `torch_conv.box_blur`: `filter2d` with a kernel of ones."""
     kernel = torch.ones(*per_axis(kernel_size, 2), dtype=torch.float64, device=input.device)
     total = filter2d(input.double(), kernel, border_type, normalized, padding, value=value, anchor=anchor)
     return rounded(total, output_dtype or input.dtype)
@@ -197,7 +197,7 @@ def box_blur3d(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.box_blur3d` must return: `filter3d` with a window of ones."""
+    """The result of `torch_conv.box_blur3d`: `filter3d` with a kernel of ones."""
     kernel = torch.ones(*per_axis(kernel_size, 3), dtype=torch.float64, device=input.device)
     total = filter3d(input.double(), kernel, border_type, normalized, padding=padding, value=value, anchor=anchor)
     return rounded(total, output_dtype or input.dtype)
@@ -218,7 +218,7 @@ def filter1d(
     dilation: int = 1,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.filter1d` must return: every row along `dim` is an image of one row."""
+    """The result of `torch_conv.filter1d`: every row along `dim` is an image of one row."""
     rows = input.movedim(dim, -1).unsqueeze(-2)
     window = kernel.unsqueeze(-2)
     if kernel.dim() > 1:  # (B, k) or (B, C, k), to stand over (B, C, ..., 1, L)

@@ -24,7 +24,7 @@ def gaussian_downsample(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.gaussian_downsample` must return."""
+    """The result of `torch_conv.gaussian_downsample`."""
     image = input.double()
     blurred = gaussian_blur2d(image, kernel_size, sigma, border_type, truncate=truncate, padding=padding, value=value)
     return rounded(blurred[..., ::factor, ::factor], output_dtype or input.dtype)
@@ -41,7 +41,7 @@ def gaussian_sobel(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.gaussian_sobel` must return."""
+    """The result of `torch_conv.gaussian_sobel`."""
     gx, gy = _sobel_of_blurred(input, kernel_size, sigma, border_type, padding, value)
     total = gx.abs() + gy.abs() if magnitude == "l1" else (gx.square() + gy.square()).sqrt()
     return rounded(total, output_dtype or input.dtype)
@@ -58,7 +58,7 @@ def structure_tensor(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.structure_tensor` must return."""
+    """The result of `torch_conv.structure_tensor`."""
     gradient = spatial_gradient(input.double(), mode, border_type=border_type, padding=padding, value=value)
     gx, gy = gradient.unbind(-3)
     smooth = [
@@ -78,7 +78,7 @@ def thin_edges(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.thin_edges` must return."""
+    """The result of `torch_conv.thin_edges`."""
     gx, gy = _sobel_of_blurred(input, kernel_size, sigma, border_type, padding, value)
     thin = suppress(gx.square() + gy.square(), gx, gy).sqrt()
     if padding == "valid":
@@ -115,7 +115,7 @@ def gaussian_gradient_magnitude3d(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.gaussian_gradient_magnitude3d` must return."""
+    """The result of `torch_conv.gaussian_gradient_magnitude3d`."""
     blurred = gaussian_blur3d(input.double(), kernel_size, sigma, border_type, padding=padding, value=value)
     gradient = spatial_gradient3d(blurred, mode, border_type=border_type, padding=padding, value=value)
     return rounded(gradient.square().sum(-4).sqrt(), output_dtype or input.dtype)
@@ -124,7 +124,7 @@ def gaussian_gradient_magnitude3d(
 def _sobel_of_blurred(
     input: Tensor, kernel_size: int | Sequence[int] | None, sigma: Sigma, border_type: str, padding: str, value: float
 ) -> tuple[Tensor, ...]:
-    """(gx, gy) of a smoothed image by the raw Sobel windows, in float64."""
+    """(gx, gy) of a smoothed image by the raw Sobel kernels, in float64."""
     blurred = gaussian_blur2d(input.double(), kernel_size, sigma, border_type, padding=padding, value=value)
     gradient = spatial_gradient(blurred, "sobel", 1, False, border_type=border_type, padding=padding, value=value)
     return gradient.unbind(-3)

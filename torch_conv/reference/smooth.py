@@ -1,4 +1,4 @@
-"""Gaussians and what is made of them: one window each."""
+"""Gaussians of images and volumes: one dense kernel each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gaussian_blur2d(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.gaussian_blur2d` must return: `filter2d` with a sampled Gaussian."""
+    """The result of `torch_conv.gaussian_blur2d`: `filter2d` with a sampled Gaussian."""
     y, x = _gaussians(kernel_size, sigma, truncate, 2)
     dtype = output_dtype or input.dtype
     return filter2d_separable(input.double(), x, y, border_type, padding=padding, value=value, output_dtype=dtype)
@@ -44,7 +44,7 @@ def gaussian_blur3d(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.gaussian_blur3d` must return: `filter3d` with a sampled Gaussian."""
+    """The result of `torch_conv.gaussian_blur3d`: `filter3d` with a sampled Gaussian."""
     z, y, x = _gaussians(kernel_size, sigma, truncate, 3)
     dtype = output_dtype or input.dtype
     return filter3d_separable(input.double(), x, y, z, border_type, padding=padding, value=value, output_dtype=dtype)
@@ -61,7 +61,7 @@ def unsharp_mask(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.unsharp_mask` must return: `filter2d` with the pixel + amount * (the pixel - a Gaussian)."""
+    """The result of `torch_conv.unsharp_mask`: `filter2d` with the pixel + amount * (the pixel - a Gaussian)."""
     blur = _outer(*_gaussians(kernel_size, sigma, 4.0, 2))
     pixel = torch.zeros_like(blur)
     pixel[..., blur.shape[-2] // 2, blur.shape[-1] // 2] = 1
@@ -81,7 +81,7 @@ def difference_of_gaussians(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.difference_of_gaussians` must return: `filter2d` with a narrow Gaussian minus a wide one."""
+    """The result of `torch_conv.difference_of_gaussians`: `filter2d` with a narrow Gaussian minus a wide one."""
     if high_sigma is None:
         high_sigma = [1.6 * s for s in per_axis(low_sigma, 2)]
     low, high = (_outer(*_gaussians(None, sigma, truncate, 2)) for sigma in (low_sigma, high_sigma))
@@ -101,7 +101,7 @@ def gaussian_laplace(
     value: float = 0.0,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """What `torch_conv.gaussian_laplace` must return: `filter2d` with the sum of a Gaussian's second derivatives."""
+    """The result of `torch_conv.gaussian_laplace`: `filter2d` with the sum of a Gaussian's second derivatives."""
     y, x = _gaussians(None, sigma, truncate, 2)
     sigma_y, sigma_x = per_axis(sigma, 2)
     window = _outer(_second_derivative(y, sigma_y), x) + _outer(y, _second_derivative(x, sigma_x))
@@ -137,7 +137,7 @@ def _second_derivative(gaussian: Tensor, sigma: float) -> Tensor:
 
 
 def _positions(size: int, device: torch.device) -> Tensor:
-    """Distances from the middle of an odd window, in pixels."""
+    """Distances from the middle of an odd kernel, in pixels."""
     return torch.arange(size, dtype=torch.float64, device=device) - size // 2
 
 

@@ -1,12 +1,13 @@
-"""`torch-conv report`: files of results as one page that needs nothing else."""
+"""`torch-conv report`: one HTML page from files of results."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from torch_conv.cli import UsageError, printable
-from torch_conv.cli._files import add_force, check_file, write_file
+from torch_conv._files import check_file, write_file
+from torch_conv._usage import UsageError
+from torch_conv.cli import add_force, printable
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -28,9 +29,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> None:
     check_file(args.output, args.force)
-    from torch_conv.cli._images import needed, progress_bar
-    from torch_conv.cli.report.numbers import counted
-    from torch_conv.cli.report.results import files_of, read
+    from torch_conv._usage import needed
+    from torch_conv.bench.documents import files_of, read
+    from torch_conv.bench.numbers import counted
+    from torch_conv.bench.progress import progress_bar
 
     paths = files_of(args.results)
     if args.output.resolve() in [path.resolve() for path in paths]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from torch_conv.bench.documents import SCALING, TIMED, Document, is_positive
+from torch_conv.bench.rows import PARTS, WAYS, gain
 from torch_conv.cli.report import curves, textbook
 from torch_conv.cli.report.drawing import Figure, filling, legend
-from torch_conv.cli.report.results import SCALING, TIMED, Document, is_positive
-from torch_conv.cli.report.rows import PARTS, WAYS, gain
 
-# A number at the end of its bar, on paper: a line may pass there.
+# The number at the end of its bar, with a background, because a line may pass there.
 BESIDE: dict[str, Any] = {
     "xytext": (4, 0),
     "textcoords": "offset points",
@@ -22,7 +22,7 @@ Bars = dict[str, dict[str, float]]  # {group: {name: value}}
 
 
 def kernels(documents: Sequence[Document]) -> Iterator[Figure]:
-    """Of the ladder's tables, and of the 3-D study's rows."""
+    """Figures of the ladder's tables and of the 3-D study's rows."""
     yield from textbook.kernels(documents)
     for document in documents:
         for table in document.tables:
@@ -49,7 +49,7 @@ def fused(documents: Sequence[Document]) -> Iterator[Figure]:
 
 
 def pipeline(name: str) -> str:
-    """A row's name without what most rows have, as "f32 4096x4096"."""
+    """A row's name without the usual dtype and size, "f32 4096x4096"."""
     return name if " to " in name else name.partition(" f32 ")[0]
 
 
@@ -73,7 +73,7 @@ def efficiency(documents: Sequence[Document]) -> Iterator[Figure]:
 
 
 def flat(groups: Bars, caption: str, unit: str, line: float | None = None) -> Iterator[Figure]:
-    """Lying bars, whose names have room, with the number at each."""
+    """Horizontal bars with the number at each."""
     names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
     if not names:
         return

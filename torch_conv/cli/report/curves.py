@@ -8,11 +8,11 @@ from math import prod
 from typing import Any
 
 from torch_conv.bench.copies import COPIES
+from torch_conv.bench.documents import OURS, SCALING, TIMED, Document, Row
+from torch_conv.bench.rows import CONVS, FILTER, own_chain, us
 from torch_conv.cli.report.drawing import CHOSEN, Figure, in_order, legend, logarithmic, styles
-from torch_conv.cli.report.results import OURS, SCALING, TIMED, Document, Row
-from torch_conv.cli.report.rows import CONVS, FILTER, own_chain, us
 
-Lines = dict[str, list[tuple[float, float]]]  # of each name: (across, up)
+Lines = dict[str, list[tuple[float, float]]]  # by name: (x, y)
 COLUMNS = 4
 WINDOW = re.compile(r"\b(\d+)x\1(?:x\1)?\b")  # of a row's name
 ELEMENTS, WINDOWS = "elements", "side of the window, taps"
@@ -61,7 +61,7 @@ def windows(documents: Sequence[Document]) -> Iterator[Figure]:
 
 
 def over_windows(documents: Sequence[Document], names: Sequence[str], machine: bool) -> dict[str, Lines]:
-    """Of each document the series of these names that were measured over one image, by title."""
+    """The series of these names, of each document, that were measured over one image, by title."""
     panels = {}
     for document in documents:
         found = series(document)
@@ -108,7 +108,7 @@ def side(row: Row) -> int | None:
     return int(match[1]) if match else None
 
 
-# Each line of the efficiency: the part of scaling.py, and its ways, the fastest of which counts.
+# Lines of the efficiency: the part of scaling.py, and its candidates, of which the fastest counts.
 SHARES = {
     OURS: ("strong", ["operator"]),
     "torch_conv in a CUDA graph": ("graph", ["operator"]),
@@ -181,7 +181,7 @@ def small_panels(
 
 
 def apart(places: Sequence[float]) -> list[float]:
-    """Those of a logarithmic axis whose labels do not touch."""
+    """Positions on a logarithmic axis whose labels do not touch."""
     kept: list[float] = []
     for place in places:
         if not kept or place >= 1.6 * kept[-1]:

@@ -1,4 +1,4 @@
-"""Figures by matplotlib: SVG within the page, PNG files. Markers, line styles and hatches tell as much as colours."""
+"""Figures by matplotlib, as SVG or PNG. Markers, line styles and hatches repeat the information of colours."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_conv.cli.report.results import OURS, Document
+from torch_conv.bench.documents import OURS, Document
 
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PIXELS = 96  # of an inch
 SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "torch_conv",  # the same results make the same page
-    "svg.fonttype": "none",  # text stays text, which the reader's own font shows
+    "svg.fonttype": "none",  # text stays text in the reader's font
     "text.parse_math": False,  # a dollar in a name is a dollar
     "font.family": "sans-serif",
     "font.size": 9,
@@ -24,7 +24,7 @@ SETTINGS: dict[Any, Any] = {
     "legend.fontsize": 9,
     "hatch.linewidth": 0.8,
 }
-CHOSEN = f"{OURS} (auto)"  # among its own algorithms: a wide line, since it lies on that of one of them
+CHOSEN = f"{OURS} (auto)"  # a wide line, because it coincides with one of its algorithms
 # (colour, marker, line) of names that most figures have, in the legend's order. Others take the next of MARKERS.
 LOOKS: dict[str, tuple[str, str, str]] = {
     CHOSEN: ("black", "", "-"),
@@ -63,7 +63,7 @@ LOOKS: dict[str, tuple[str, str, str]] = {
     "copy": ("gray", "", "--"),
 }
 MARKERS = "o^vsDPXd<>p*"
-# Straight lines only: each circle of a hatch is a curve of its own, and figures grow ten times as large.
+# Straight lines only, because circles make figures ten times as large.
 HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++")
 HATCH = {"constant": "///", "V2 tiled": "+++", "L2 halo": "xxx", "V3 fused": "---", "V2 one by one": "|||"}
 HATCH |= {"F.conv2d": "\\\\\\"}
@@ -77,11 +77,11 @@ class Figure:
     height: float
     caption: str
     paint: Callable[[Any], None]
-    title: str = ""  # above it in a file of its own, where no caption stands beside it
+    title: str = ""  # above the figure in a PNG file, which has no caption
 
     @property
     def wide(self) -> bool:
-        """Whether it is kept wide on a narrow screen, where its box scrolls."""
+        """Whether the figure scrolls on a narrow screen instead of shrinking."""
         return self.width > 6
 
     def png(self, dpi: int = 110) -> bytes:
@@ -102,7 +102,7 @@ class Figure:
             self.paint(canvas)
             if kind == "svg":
                 for axes in canvas.axes:
-                    axes.minorticks_off()  # each is an element, a tenth of the page in all
+                    axes.minorticks_off()  # minor ticks would be a tenth of the page
             elif self.title:
                 canvas.suptitle(self.title, fontsize=11)
             canvas.savefig(content, format=kind, **options)
@@ -111,7 +111,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Kind:
-    """Figures of one kind: their heading, what draws them, and which results would bring them."""
+    """Figures of one kind: heading, drawing function, and the command that measures their results."""
 
     title: str
     draw: Callable[[Sequence[Document]], Iterator[Figure]]
@@ -119,7 +119,7 @@ class Kind:
 
 
 def inlined(svg: str, width: float, alternative: str) -> str:
-    """SVG as HTML takes it: no prolog, no addresses, only ids that are used, none of them in another figure."""
+    """SVG for HTML: without prolog and addresses, with used ids only, unique to this figure."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
@@ -138,20 +138,20 @@ def inlined(svg: str, width: float, alternative: str) -> str:
 
 
 def slim(tag: str) -> str:
-    """Tenths of a point are enough of a coordinate, and the page names the font."""
+    """The tag with coordinates in tenths of a point and without a font."""
     tag = re.sub(r"font-family: [^;\"]*;? ?", "", tag)
     tag = re.sub(r' transform="rotate\(-?0 [^"]*\)"|\s*;? ?stroke-linejoin: miter(?=")', "", tag)
     return re.sub(r"(\d\d\.\d|\d\.\d\d)\d+", r"\1", tag).replace("\n", "")
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Each once, those of LOOKS first."""
+    """The names without repetition, those of LOOKS first."""
     once = dict.fromkeys(names)
     return [*(name for name in LOOKS if name in once), *(name for name in once if name not in LOOKS)]
 
 
 def styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """For each name a line unlike all others."""
+    """A distinct line style for each name."""
     others = [name for name in names if name not in LOOKS]
     made = {name: LOOKS[name] for name in names if name in LOOKS}
     for i, name in enumerate(others):
@@ -165,7 +165,7 @@ def styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def filling(name: str, i: int) -> dict[str, Any]:
-    """Of the bars of this name, the i-th of a figure."""
+    """The style of bars of this name, the i-th of a figure."""
     color, *_ = LOOKS.get(name, (f"C{i % 10}",))
     hatch = HATCH.get(name, "" if name in LOOKS else HATCHES[i % len(HATCHES)])
     return {"facecolor": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0.7}

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
+from torch_conv.bench.documents import OURS, TIMED, Document, Row
+from torch_conv.bench.rows import family, us
 from torch_conv.cli.report.drawing import MARKERS, Figure, legend, logarithmic
-from torch_conv.cli.report.results import OURS, TIMED, Document, Row
-from torch_conv.cli.report.rows import family, us
 
 Placed = tuple[str, Row]  # a row, and the benchmark it is of
 

@@ -1,4 +1,4 @@
-"""Pieces of the page: tables, bars, numbers. What comes from files passes `text` before it is markup."""
+"""Pieces of the page: tables, bars, numbers. `text` escapes all values from files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_conv.cli.report.numbers import percent, ratio
+from torch_conv.bench.numbers import percent, ratio
 
 STYLE = """\
 :root { color-scheme: light; }
@@ -34,11 +34,11 @@ figcaption { font-size: .88rem; color: #333; max-width: 46rem; margin-top: .3rem
   th, td { padding: .1rem .3rem; } .wide svg { min-width: 0; } tr, figure { break-inside: avoid; }
   thead { display: table-header-group; } h2, h3 { break-after: avoid; } nav { display: none; } }
 """
-BAR = 64  # pixels that stand for 100 %
+BAR = 64  # pixels of 100 %
 
 
 class Markup(str):
-    """What is markup already."""
+    """Text that is already markup."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Cell:
 
 
 def text(value: Any) -> str:
-    """Markup of any value: what is no markup yet is escaped."""
+    """Markup of any value, escaped unless it is markup."""
     return value if isinstance(value, Markup) else html.escape(str(value))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from torch_conv import __version__
+from torch_conv.bench.documents import Document
 from torch_conv.cli.report import bars, curves, maps, markup
 from torch_conv.cli.report.drawing import Figure, Kind
-from torch_conv.cli.report.results import Document
 from torch_conv.cli.report.summary import summary
 from torch_conv.cli.report.tables import tables
 

@@ -1,13 +1,13 @@
-"""What stands first: where and when it was measured, how many rows won and lost, and every loss."""
+"""The summary: machines and dates, counts of rows ahead and behind, and every loss."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch_conv.bench.documents import HANDOVER, SCALING, TABLES, Document
+from torch_conv.bench.numbers import counted, duration
+from torch_conv.bench.rows import Contest, contests, mean
 from torch_conv.cli.report import markup
-from torch_conv.cli.report.numbers import counted, duration
-from torch_conv.cli.report.results import HANDOVER, SCALING, TABLES, Document
-from torch_conv.cli.report.rows import Contest, contests, mean
 
 
 def summary(documents: Sequence[Document]) -> str:

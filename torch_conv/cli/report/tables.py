@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch_conv.bench.documents import HANDOVER, OURS, PAIRED, SCALING, TABLES, TIMED, Document, Row
+from torch_conv.bench.numbers import number, percent
+from torch_conv.bench.rows import PARTS, WAYS, mean, time, us
 from torch_conv.cli.report import markup
-from torch_conv.cli.report.numbers import number, percent
-from torch_conv.cli.report.results import HANDOVER, OURS, PAIRED, SCALING, TABLES, TIMED, Document, Row
-from torch_conv.cli.report.rows import PARTS, WAYS, mean, time, us
 
 
 def tables(document: Document) -> str:
@@ -43,7 +43,7 @@ def timed_line(row: Row, copy: bool, fma: bool) -> list[Any]:
 
 
 def scaling(rows: Sequence[Row]) -> str:
-    """A table for each part: every time, and what it makes of the devices."""
+    """A table for each part: every time, and the efficiency."""
     parts: dict[str, list[Row]] = {}
     for row in rows:
         parts.setdefault(row["part"], []).append(row)
@@ -70,7 +70,7 @@ def scaling(rows: Sequence[Row]) -> str:
 
 
 def handover(rows: Sequence[Row]) -> str:
-    """Cases by kind, layout and dtype: thousands of lines tell a reader less."""
+    """Cases grouped by kind, layout and dtype, because there are thousands."""
     groups: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         torchs = min(row["torch_us"], row.get("tuned_us") or row["torch_us"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from torch_conv.bench.documents import OURS, Document, Row, is_positive
 from torch_conv.cli.report.drawing import Figure, filling, legend, logarithmic, styles
-from torch_conv.cli.report.results import OURS, Document, Row, is_positive
 
 Tables = Mapping[str, Sequence[Row]]
 LABELS = {
@@ -20,7 +20,7 @@ LABELS = {
     "production_ms": OURS,
     "conv2d_ms": "F.conv2d",
 }
-# Of each table: the panel's title, what stands across, and its key in the rows.
+# For each table: the panel's title, the label of the x axis, and its key in the rows.
 PANELS = {
     "size": ("(b) Gaussian 3x3, block 16x16", "side of the image, pixels", "size"),
     "window": ("(c) Gaussian K x K, {0}x{0}, block 16x16", "K", "k"),
@@ -30,7 +30,7 @@ PANELS = {
 
 
 def kernels(documents: Sequence[Document]) -> Iterator[Figure]:
-    """One figure of all tables that there are."""
+    """One figure of all tables of a document."""
     for document in documents:
         tables = {table["name"]: table["rows"] for table in document.tables}
         caption, title = (f"Textbook kernels in float32, {name}" for name in (document.title, document.machine))
@@ -65,7 +65,7 @@ def figure(tables: Tables, names: Sequence[str], on_gpu: bool, caption: str, tit
 
 
 def series(name: str, rows: Sequence[Row], on_gpu: bool) -> list[str]:
-    # The CPU loop is hundreds of times slower than a GPU: it would leave the bars invisible.
+    # The CPU loop is hundreds of times slower than a GPU and would hide the other bars.
     keys = [key for key in LABELS if name == "size" or not (on_gpu and key == "cpu_ms")]
     return [key for key in keys if any(is_positive(row.get(key)) for row in rows)]
 

@@ -1,16 +1,15 @@
 """OpenCV's linear filters under their own names: `from torch_conv.compat import cv2 as fast`.
 
-Arguments, their order, defaults and constants are OpenCV 5's: sizes and anchors are (width, height) and (x, y), kernels
-come x first, images are (H, W) or (H, W, C) with any number of channels, and (H, W, 1) gives (H, W). What a numpy array
-goes into returns one; what a torch tensor goes into returns one on its device, and nothing is copied for the exchange.
-`dst` is written and returned where its shape and dtype (and device) are the result's; else, as in OpenCV, it is left
-alone and a new image is returned.
+Arguments, their order, defaults and constants are OpenCV 5's. Sizes and anchors are (width, height) and (x, y), and
+kernels come x first. Images are (H, W) or (H, W, C) with any number of channels, and (H, W, 1) gives (H, W). A numpy
+array gives a numpy array; a torch tensor gives a tensor on its device. The exchange copies nothing. `dst` is written
+and returned if it has the shape, dtype and device of the result. Otherwise, as in OpenCV, a new image is returned.
 
-Results are OpenCV's up to the rounding of sums. Integers are always rounded half to even here. OpenCV rounds up where
-it works in fixed point: in GaussianBlur, means and some calls of sepFilter2D on 8 and 16 bits. There a result that lies
-halfway differs by one, and so do some others in means of an even number of pixels. Sums of int16 that are negative are
-0 in an unsigned result; OpenCV's boxFilter makes them the largest number. Depths and BORDER_WRAP are refused where
-OpenCV takes them for some sizes, dtypes or processors alone: in `filter2D` with many taps, in `blur` of floats.
+Results are OpenCV's up to the rounding of sums. Integers are always rounded half to even here. OpenCV rounds up in
+fixed point: in GaussianBlur, means and some calls of sepFilter2D on 8 and 16 bits. There a result that lies halfway
+differs by one, and so do some others in means of an even number of pixels. Negative sums of int16 are 0 in an unsigned
+result; OpenCV's boxFilter makes them the largest number. Depths and BORDER_WRAP are refused where OpenCV takes them
+only for some sizes, dtypes or processors: in `filter2D` with many taps, in `blur` of floats.
 
     >>> import torch
     >>> from torch_conv.compat import cv2 as fast
@@ -39,9 +38,9 @@ from torch_conv.compat.cv2._call import (
     CV_64F,
     FILTER_SCHARR,
 )
+from torch_conv.compat.cv2._correlate import filter2D, sepFilter2D
 from torch_conv.compat.cv2._edges import Laplacian, Scharr, Sobel
 from torch_conv.compat.cv2._smooth import GaussianBlur, blur, boxFilter
-from torch_conv.compat.cv2._windows import filter2D, sepFilter2D
 
 __all__ = [
     "ALGO_HINT_ACCURATE",

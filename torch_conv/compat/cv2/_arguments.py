@@ -58,7 +58,7 @@ def pair(name: str, argument: str, value: Any, default: tuple[int, int]) -> tupl
 
 
 def is_array(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")  # whoever has an array has imported it
+    numpy = sys.modules.get("numpy")  # an array exists only where numpy is imported
     return numpy is not None and isinstance(value, numpy.ndarray)
 
 
@@ -74,7 +74,7 @@ def is_odd(array: Any) -> bool:
 
 
 def is_scalar(value: Any) -> bool:
-    """What OpenCV takes for an image without memory of its own: a number, or a tuple of numbers."""
+    """Whether OpenCV reads `value` as an image without memory: a number, or a tuple of numbers."""
     return isinstance(value, (int, float)) or (
         isinstance(value, tuple) and all(isinstance(n, (int, float)) for n in value)
     )

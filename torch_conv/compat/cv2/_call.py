@@ -1,6 +1,6 @@
-"""OpenCV's constants, and one call of a filter: its arguments as the library takes them, its result as OpenCV's.
+"""OpenCV's constants, and one call of a filter: arguments in the library's order, results in OpenCV's.
 
-Sizes and anchors come (width, height) and (x, y), and are turned here.
+OpenCV's sizes and anchors are (width, height) and (x, y).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch_conv import functional
 from torch_conv.compat.cv2 import _arguments, _float64
 from torch_conv.compat.cv2._arguments import is_array, is_odd, is_scalar, tensor
 from torch_conv.fakes.shapes import in_order_of
-from torch_conv.functional._memory import is_plain
+from torch_conv.functional._kernel_cache import is_plain
 from torch_conv.functional.filters import filter2d
 
 BORDER_CONSTANT = 0
@@ -42,13 +42,7 @@ ALGO_HINT_DEFAULT = 0
 ALGO_HINT_ACCURATE = 1
 ALGO_HINT_APPROX = 2
 
-_DTYPES = {
-    CV_8U: torch.uint8,
-    CV_16U: torch.uint16,
-    CV_16S: torch.int16,
-    CV_32F: torch.float32,
-    CV_64F: torch.float64,
-}
+_DTYPES = {CV_8U: torch.uint8, CV_16U: torch.uint16, CV_16S: torch.int16, CV_32F: torch.float32, CV_64F: torch.float64}
 _NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES.values()}
 _DEPTH_NAMES = {CV_8U: "CV_8U", CV_16U: "CV_16U", CV_16S: "CV_16S", CV_32F: "CV_32F", CV_64F: "CV_64F"}
 _TAKEN = "uint8, uint16, int16, float32 or float64"
@@ -108,7 +102,7 @@ class Call:
         self.into_float64 = self.is_plain and self.dtype == torch.float64 and image.is_cpu
 
     def run(self, filter: Callable[..., Tensor], *args: Any, rows: int, delta: float = 0.0, **options: Any) -> Any:
-        """`filter` by a window of `rows` rows, and `delta`, rounded once; as the caller's kind of image.
+        """`filter` with a kernel of `rows` rows, plus `delta`, rounded once, as the caller's kind of image.
 
         Refusals have the name that was called.
         """
@@ -157,13 +151,7 @@ class Call:
         return whole, _planes(torch.from_numpy(whole))
 
     def _fill(
-        self,
-        out: Tensor | None,
-        filter: Callable[..., Tensor],
-        *args: Any,
-        rows: int,
-        delta: float,
-        **options: Any,
+        self, out: Tensor | None, filter: Callable[..., Tensor], *args: Any, rows: int, delta: float, **options: Any
     ) -> Tensor:
         """The result in `out`, or without it in a tensor of the operator's."""
         if out is not None and self._wants_bands(rows, delta):
@@ -179,11 +167,11 @@ class Call:
     def _in_bands(
         self, result: Tensor, filter: Callable[..., Tensor], *args: Any, rows: int, delta: float, **options: Any
     ) -> Tensor:
-        """The same, band of rows by band, so that copies in floats stay small."""
+        """The result by bands of rows, so that copies in floats stay small."""
         image = self.image
         height, step = image.size(-2), self._band(rows)
         for y in range(0, height, step):
-            # Rows that see the ends of a band instead of the image are left out.
+            # Rows whose kernel reads beyond the band are left out.
             first, last = max(0, y - rows), min(height, y + step + rows)
             band = self._summable(image[..., first:last, :])
             sums = filter(band, *args, output_dtype=self.sums, **options)[..., y - first : y - first + step, :]
@@ -201,7 +189,7 @@ class Call:
         return max(BAND * self.image.size(-2) // self.image.numel(), 4 * rows)
 
     def _wants_bands(self, rows: int, delta: float) -> bool:
-        """Where a copy in floats, of the image or of its sums, would be several times a large image on the CPU."""
+        """Whether a copy of the image or of its sums in floats would take several times a large image's memory."""
         if not (self._copies() or self._rounds_after(delta)) or not self.image.is_cpu:
             return False
         return self.image.numel() >= 16 * BAND and self.image.size(-2) >= 2 * self._band(rows)
@@ -224,7 +212,7 @@ class Call:
             self.sums = torch.float32
 
     def taps(self, argument: str, kernel: Any) -> Tensor:
-        """A window (kH, kW), on the CPU or on the image's device."""
+        """A kernel (kH, kW), on the CPU or on the image's device."""
         taps = _arguments.kernel(self.name, argument, kernel)
         if taps.device.type != "cpu" and taps.device != self.image.device:
             raise ValueError(
@@ -270,7 +258,7 @@ class Call:
         return _DTYPES[depth]
 
     def _border(self, border_type: int, may_wrap: bool) -> str:
-        # An array knows of no larger image that it is a part of, so every one is isolated.
+        # An array is never part of a larger image, so every array is isolated.
         border = border_type & ~BORDER_ISOLATED
         if border == BORDER_WRAP and may_wrap:
             return "circular"
@@ -317,5 +305,5 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def _memory(t: Tensor) -> tuple[int, int]:
-    reach = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
-    return t.data_ptr(), t.data_ptr() + (reach + 1) * t.element_size()
+    last = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
+    return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()

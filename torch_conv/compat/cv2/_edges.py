@@ -1,4 +1,4 @@
-"""Derivatives: Sobel's and Scharr's windows, and the Laplacian's."""
+"""Derivatives: Sobel, Scharr and the Laplacian."""
 # ruff: noqa: N802 (the names are OpenCV's)
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from torch import Tensor
 from torch_conv.compat.cv2._arguments import whole
 from torch_conv.compat.cv2._call import BORDER_DEFAULT, OF_BOX, OF_FILTER2D, OF_PASSES, Call
 from torch_conv.compat.cv2._taps import derivative_rows, differences, laplacian_parts
-from torch_conv.functional._composites import sum_of_passes
-from torch_conv.functional._windows import remembered
+from torch_conv.functional._composites import correlate2d_sum
+from torch_conv.functional._gaussian_kernels import cached
 from torch_conv.functional.filters import filter2d, filter2d_separable
 
 
@@ -27,17 +27,17 @@ def Sobel(
     delta: float = 0,
     borderType: int = BORDER_DEFAULT,
 ) -> Any:
-    """A derivative of an image: differences along one axis or both, binomial smoothing along the rest of the window.
+    """A derivative of an image: differences along one axis or both, with binomial smoothing.
 
     Args:
         src: image, as in `filter2D`.
         ddepth: as in `sepFilter2D`.
-        dx: order of the derivative along the width, less than the window's.
-        dy: that along the height; one of the two is not 0.
+        dx: order of the derivative along the width, less than the kernel size.
+        dy: order along the height; dx or dy is not 0.
         dst: image that receives the result.
-        ksize: the window's size, odd, up to 31; 1 does not smooth, 0 or less (FILTER_SCHARR) is `Scharr`.
+        ksize: the kernel's size, odd, up to 31; 1 does not smooth, 0 or less (FILTER_SCHARR) is `Scharr`.
         scale: factor on the derivative.
-        delta: what is added to it before it is rounded.
+        delta: number added before rounding.
         borderType: as in `filter2D`.
 
     Returns:
@@ -84,10 +84,10 @@ def Scharr(
         src: image, as in `filter2D`.
         ddepth: as in `sepFilter2D`.
         dx: 1 for the derivative along the width, else 0.
-        dy: 1 for that along the height, else 0.
+        dy: 1 for the derivative along the height, else 0.
         dst: image that receives the result.
         scale: factor on the derivative.
-        delta: what is added to it before it is rounded.
+        delta: number added before rounding.
         borderType: as in `filter2D`.
 
     Returns:
@@ -123,10 +123,10 @@ def Laplacian(
         src: image, as in `filter2D`.
         ddepth: as in `filter2D` for ksize 1 and 3; every depth from 5 on.
         dst: image that receives the result.
-        ksize: the window's size, odd, up to 31. 1 is the 5-point stencil, 3 the (2, 0, 2), (0, -8, 0), (2, 0, 2); from
+        ksize: the kernel's size, odd, up to 31. 1 is the 5-point stencil, 3 the (2, 0, 2), (0, -8, 0), (2, 0, 2); from
             5 on the two second derivatives of `Sobel` are added up.
         scale: factor on the Laplacian.
-        delta: what is added to it before it is rounded.
+        delta: number added before rounding.
         borderType: as in `filter2D`.
 
     Returns:
@@ -149,7 +149,7 @@ def Laplacian(
     call = Call("Laplacian", src, dst, borderType, ddepth, OF_FILTER2D if size <= 3 else OF_BOX)
     factor, delta = call.number("scale", scale, 1.0), call.number("delta", delta)
     call.sum_exactly(16.0 if size <= 3 else 2.0 * 4 ** (size - 1), factor)
-    parts = remembered(laplacian_parts, size, factor, call.sums)
+    parts = cached(laplacian_parts, size, factor, call.sums)
     if len(parts) == 1:
         return call.run(filter2d, parts[0], rows=size, delta=delta)
     return call.run(_passes, parts, rows=size, delta=delta)
@@ -161,7 +161,7 @@ def _derivative(call: Call, x: tuple[int, ...], y: tuple[int, ...], scale: float
         call.sum_exactly(sum(map(abs, x)) * sum(map(abs, y)), factor)
     # OpenCV scales the window that smooths.
     in_x, in_y = (factor, 1.0) if sum(x) != 0 else (1.0, factor)
-    taps = remembered(derivative_rows, x, y, in_x, in_y, call.sums)
+    taps = cached(derivative_rows, x, y, in_x, in_y, call.sums)
     return call.run(filter2d_separable, *taps, rows=len(y), delta=delta)
 
 
@@ -180,4 +180,4 @@ def _passes(
     output_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    return sum_of_passes(image, parts, border_type, "same", 0.0, output_dtype, out, "auto")
+    return correlate2d_sum(image, parts, border_type, "same", 0.0, output_dtype, out, "auto")

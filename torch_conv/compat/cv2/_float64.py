@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv.functional._calls import refusal_of
+from torch_conv.functional._refusals import refusal_of
 from torch_conv.functional.filters import box_blur, filter2d, filter2d_separable
 
 _filter2d = torch.ops.torch_conv._filter2d_in_float64.default
@@ -30,7 +30,7 @@ def filtered(
     anchor: Sequence[int] = (-1, -1),
     normalized: bool = True,
 ) -> bool:
-    """Has `out` hold what `filter` makes of a float64 image; False where no operator does, and nothing happened."""
+    """Writes the result of `filter` into `out`. False, with nothing written, where no operator serves the call."""
     y, x = anchor
     try:
         if filter is filter2d_separable:

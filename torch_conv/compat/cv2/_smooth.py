@@ -12,7 +12,7 @@ import torch
 from torch_conv.compat.cv2._arguments import truth
 from torch_conv.compat.cv2._call import ALGO_HINT_DEFAULT, BORDER_DEFAULT, OF_BOX, Call
 from torch_conv.compat.cv2._taps import gaussian_rows
-from torch_conv.functional._windows import remembered
+from torch_conv.functional._gaussian_kernels import cached
 from torch_conv.functional.filters import box_blur, filter2d_separable
 
 
@@ -31,14 +31,14 @@ def GaussianBlur(
 
     Args:
         src: image, as in `filter2D`.
-        ksize: (width, height) of the window, odd; 0 takes it from a sigma > 0: the odd number next to
+        ksize: (width, height) of the kernel, odd; 0 takes it from a sigma > 0: the odd number next to
             6 sigma + 1 for uint8 and 8 sigma + 1 for the others.
         sigmaX: standard deviation in pixels along the width; 0 takes it from the size, 0.15 width + 0.35, and for a
             width up to 9 fixed binary fractions.
         dst: image that receives the result.
-        sigmaY: that along the height; 0 takes sigmaX.
+        sigmaY: standard deviation along the height; 0 takes sigmaX.
         borderType: as in `filter2D`; for uint8 and uint16 also BORDER_WRAP.
-        hint: taken for OpenCV's sake; it changes nothing.
+        hint: accepted as in OpenCV, without effect.
 
     Returns:
         Image of src's shape, dtype and kind.
@@ -66,30 +66,26 @@ def GaussianBlur(
         width, height = 1 if columns == 1 else width, 1 if rows == 1 else height
     if sigma_y <= 0:
         sigma_y = sigma_x
-    reach = 3 if call.image.dtype == torch.uint8 else 4
+    sigmas = 3 if call.image.dtype == torch.uint8 else 4
     if width <= 0 and sigma_x > 0:
-        width = round(2 * reach * sigma_x + 1) | 1
+        width = round(2 * sigmas * sigma_x + 1) | 1
     if height <= 0 and sigma_y > 0:
-        height = round(2 * reach * sigma_y + 1) | 1
+        height = round(2 * sigmas * sigma_y + 1) | 1
     if width <= 0 or width % 2 == 0 or height <= 0 or height % 2 == 0:
         raise ValueError(f"GaussianBlur: ksize must be odd, or 0 where a sigma is given, got ({width}, {height})")
     bits = {torch.uint8: 8, torch.uint16: 16}.get(call.image.dtype, 0)
-    x, y = remembered(gaussian_rows, width, height, max(sigma_x, 0.0), max(sigma_y, 0.0), bits, call.sums)
+    x, y = cached(gaussian_rows, width, height, max(sigma_x, 0.0), max(sigma_y, 0.0), bits, call.sums)
     return call.run(filter2d_separable, x, y, rows=height)
 
 
 def blur(
-    src: Any,
-    ksize: Sequence[int],
-    dst: Any = None,
-    anchor: Sequence[int] = (-1, -1),
-    borderType: int = BORDER_DEFAULT,
+    src: Any, ksize: Sequence[int], dst: Any = None, anchor: Sequence[int] = (-1, -1), borderType: int = BORDER_DEFAULT
 ) -> Any:
-    """The mean over a window around each pixel, at a cost that hardly depends on its size.
+    """The mean over a box around each pixel, at a cost that hardly depends on its size.
 
     Args:
         src: image, as in `filter2D`.
-        ksize: (width, height) of the window, each at least 1, odd or even.
+        ksize: (width, height) of the box, each at least 1, odd or even.
         dst: image that receives the result.
         anchor: the tap (x, y) that lies on the pixel; -1 means the middle, k // 2.
         borderType: as in `filter2D`.
@@ -120,12 +116,12 @@ def boxFilter(
     normalize: bool = True,
     borderType: int = BORDER_DEFAULT,
 ) -> Any:
-    """The mean or the sum over a window around each pixel, at a cost that hardly depends on its size.
+    """The mean or the sum over a box around each pixel, at a cost that hardly depends on its size.
 
     Args:
         src: image, as in `filter2D`.
         ddepth: as in `filter2D`, but every depth is taken.
-        ksize: (width, height) of the window, each at least 1, odd or even.
+        ksize: (width, height) of the box, each at least 1, odd or even.
         dst: image that receives the result.
         anchor: the tap (x, y) that lies on the pixel; -1 means the middle, k // 2.
         normalize: divide by width * height; False gives the sum.

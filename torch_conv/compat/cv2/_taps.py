@@ -1,4 +1,4 @@
-"""The windows of OpenCV's named filters: taps on the CPU, in OpenCV's order, x first where rows come in pairs."""
+"""The kernels of OpenCV's named filters: taps on the CPU, in OpenCV's order, x first where rows come in pairs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torch_conv.functional._windows import outer
+from torch_conv.functional._gaussian_kernels import outer
 
 
 def gaussian_rows(
@@ -19,7 +19,7 @@ def gaussian_rows(
     return torch.tensor(x, dtype=dtype, device="cpu"), torch.tensor(y, dtype=dtype, device="cpu")
 
 
-# What OpenCV takes for a sigma of 0, in units of 1/256.
+# OpenCV's taps for a sigma of 0, in units of 1/256.
 _FIXED_GAUSSIANS = {
     1: (256,),
     3: (64, 128, 64),
@@ -42,7 +42,7 @@ def _gaussian(size: int, sigma: float, bits: int) -> list[float]:
     taps = [weight / total for weight in weights]
     if bits == 0:
         return taps
-    # From the ends inwards every tap takes over what rounding cost its neighbour, and the middle one takes the rest.
+    # From the ends inwards every tap takes the rounding error of its neighbour. The middle tap takes the rest.
     one, error = 1 << bits, 0.0
     half: list[int] = []
     for tap in taps[:middle]:
@@ -75,7 +75,7 @@ _LAPLACIANS = {1: [[0, 1, 0], [1, -4, 1], [0, 1, 0]], 3: [[2, 0, 2], [0, -8, 0],
 
 
 def laplacian_parts(size: int, scale: float, dtype: torch.dtype) -> list[Tensor]:
-    """One window up to 7x7, the faster there; beyond, the taps [y, x, y, x] of the two derivatives in one launch."""
+    """One dense kernel up to 7x7, where it is faster; else the taps [y, x, y, x] of two derivatives in one launch."""
     if size in _LAPLACIANS:
         return [(torch.tensor(_LAPLACIANS[size], dtype=torch.float64, device="cpu") * scale).to(dtype)]
     second, smooth = (torch.tensor(differences(size, n), dtype=torch.float64, device="cpu") for n in (2, 0))

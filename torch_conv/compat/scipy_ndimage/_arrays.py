@@ -1,4 +1,4 @@
-"""What comes in and what goes out: arrays and tensors, scipy's dtypes, `output`, and the casts of C."""
+"""Inputs and outputs: arrays and tensors, scipy's dtypes, `output`, and the casts of C."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Image(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where a result goes: the dtype that every pass stores, and the array or tensor that was given to receive it."""
+    """The destination of a result: the dtype that every pass stores, and the array or tensor that receives it."""
 
     kind: Kind
     receiver: Any
     is_tensor: bool
 
     def take(self, values: Tensor) -> Any:
-        """The stored values as the caller asked for them."""
+        """The stored values in the form that the caller asked for."""
         if self.kind.name == "bool":
             values = values != 0
         if isinstance(self.receiver, Tensor):
@@ -82,7 +82,7 @@ def image_of(name: str, input: Any, in_full: bool = True) -> Image:
 
 
 def target_of(name: str, output: Any, image: Image, in_full: bool = True) -> Target:
-    """What scipy makes of `output`: None, a dtype of numpy, Python or torch, its name, or what receives the result."""
+    """scipy's `output`: None, a dtype of numpy, Python or torch, its name, or an array or tensor."""
     if output is None:
         return Target(image.kind, None, image.is_tensor)
     if isinstance(output, torch.dtype):
@@ -104,7 +104,7 @@ def target_of(name: str, output: Any, image: Image, in_full: bool = True) -> Tar
 
 
 def kind_of(name: str, argument: str, dtype: np.dtype[Any] | torch.dtype, in_full: bool = True) -> Kind:
-    """The dtype if scipy filters it; where not, its sentence, which names the dtype `in_full` or not at all."""
+    """The dtype if scipy filters it; else scipy's sentence, which names the dtype only if `in_full`."""
     if isinstance(dtype, torch.dtype):
         key, is_complex = str(dtype).removeprefix("torch."), dtype.is_complex
     else:
@@ -120,7 +120,7 @@ def kind_of(name: str, argument: str, dtype: np.dtype[Any] | torch.dtype, in_ful
 
 
 def weights_of(name: str, weights: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A window as an array of float64: scipy looks at its numbers before it sums, so they are needed on the CPU."""
+    """The weights as an array of float64 on the CPU, because scipy reads them before it sums."""
     if isinstance(weights, Tensor):
         if weights.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(f"{name}: weights that require a gradient are not served")
@@ -142,9 +142,9 @@ def border_value(name: str, cval: Any) -> float:
 def c_cast(sums: Tensor, kind: Kind, by_magnitude: bool = False) -> Tensor:
     """Sums of float64 as C converts them: towards zero, then the lowest bits.
 
-    C leaves open what becomes of a number beyond the integer that a processor converts to. Here as on x86-64 that
-    integer is int32 for 8 and 16 bits and int32, int64 for the rest, and what it cannot hold becomes its lowest value.
-    `by_magnitude` converts what is negative without its sign, which shows in uint64 alone.
+    C does not define the conversion of a number beyond the processor's integer. Here as on x86-64 that integer is int32
+    for 8 and 16 bits and int32, and int64 for the rest. A number beyond it becomes its lowest value. `by_magnitude`
+    converts negative numbers without their sign, which matters for uint64 only.
     """
     if not kind.whole:
         return sums.to(kind.stored)

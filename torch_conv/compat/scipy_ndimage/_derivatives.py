@@ -1,4 +1,4 @@
-"""Derivatives: windows of three taps, and those of Gaussians."""
+"""Derivatives by three taps, and derivatives of Gaussians."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def sobel(input: Any, axis: Any = -1, output: Any = None, mode: Any = "reflect",
     Args:
         input: array or tensor of at least one axis, of a dtype that `correlate` takes.
         axis: the axis to derive along.
-        output: as in `correlate`; every pass stores this dtype, so ask for a signed one.
+        output: as in `correlate`; every pass stores this dtype, so choose a signed one.
         mode: as in `correlate`, one or one per axis.
-        cval: what 'constant' reads outside.
+        cval: pixel value outside for 'constant'.
 
     Returns:
         Array or tensor of the input's shape, or `output` if it receives the result.
@@ -56,9 +56,9 @@ def prewitt(input: Any, axis: Any = -1, output: Any = None, mode: Any = "reflect
     Args:
         input: array or tensor of at least one axis, of a dtype that `correlate` takes.
         axis: the axis to derive along.
-        output: as in `correlate`; every pass stores this dtype, so ask for a signed one.
+        output: as in `correlate`; every pass stores this dtype, so choose a signed one.
         mode: as in `correlate`, one or one per axis.
-        cval: what 'constant' reads outside.
+        cval: pixel value outside for 'constant'.
 
     Returns:
         Array or tensor of the input's shape, or `output` if it receives the result.
@@ -86,7 +86,7 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
         output: as in `correlate`; every derivative is stored in this dtype before they are added, so ask for a signed
             one.
         mode: as in `correlate`, one or one per axis of `axes`.
-        cval: what 'constant' reads outside.
+        cval: pixel value outside for 'constant'.
         axes: the axes to derive along, by default all.
 
     Returns:
@@ -132,9 +132,9 @@ def gaussian_laplace(
     Args:
         input: as in `correlate`.
         sigma: standard deviation in pixels, one number or one per axis of `axes`; there is no smoothing along others.
-        output: as in `correlate`; every pass and every derivative is stored in this dtype, so ask for a signed one.
+        output: as in `correlate`; every pass and every derivative is stored in this dtype, so choose a signed one.
         mode: as in `correlate`, one or one per axis of `axes`; all passes of a derivative take its mode.
-        cval: what 'constant' reads outside.
+        cval: pixel value outside for 'constant'.
         axes: the axes to derive and to smooth along, by default all.
         kwargs: `truncate` and `radius` as in `gaussian_filter`.
 
@@ -153,7 +153,7 @@ def gaussian_laplace(
     """
     image = image_of("gaussian_laplace", input)
     target = target_of("gaussian_laplace", output, image)
-    value, reach = border_value("gaussian_laplace", cval), _reach(kwargs)
+    value, truncation = border_value("gaussian_laplace", cval), _truncation(kwargs)
     dims = axes_of(axes, image.values.dim())
     sigmas = per_axis(sigma, len(dims))
     if len(dims) < image.values.dim():
@@ -163,7 +163,7 @@ def gaussian_laplace(
         sigmas = of_all
 
     def derivative(axis: Any, mode: Any) -> Image:
-        return gaussian_passes(image, sigmas, _orders(2, axis, image), target.kind, mode, value, **reach)
+        return gaussian_passes(image, sigmas, _orders(2, axis, image), target.kind, mode, value, **truncation)
 
     return target.take(_total(image, target.kind, derivative, axes, mode))
 
@@ -183,10 +183,10 @@ def gaussian_gradient_magnitude(
     Args:
         input: as in `correlate`.
         sigma: standard deviation in pixels, one number or one per axis of the image: all are smoothed.
-        output: as in `correlate`; every pass, every derivative and its square are stored in this dtype, so ask for one
+        output: as in `correlate`; every pass, every derivative and its square are stored in this dtype, so choose one
             that holds them.
         mode: as in `correlate`, one or one per axis of `axes`; all passes of a derivative take its mode.
-        cval: what 'constant' reads outside.
+        cval: pixel value outside for 'constant'.
         axes: the axes to derive along, by default all.
         kwargs: `truncate` and `radius` as in `gaussian_filter`.
 
@@ -205,10 +205,10 @@ def gaussian_gradient_magnitude(
     """
     image = image_of("gaussian_gradient_magnitude", input)
     target = target_of("gaussian_gradient_magnitude", output, image)
-    value, reach = border_value("gaussian_gradient_magnitude", cval), _reach(kwargs)
+    value, truncation = border_value("gaussian_gradient_magnitude", cval), _truncation(kwargs)
 
     def derivative_squared(axis: Any, mode: Any) -> Image:
-        result = gaussian_passes(image, sigma, _orders(1, axis, image), target.kind, mode, value, **reach)
+        result = gaussian_passes(image, sigma, _orders(1, axis, image), target.kind, mode, value, **truncation)
         return result._replace(values=squared(result.values, target.kind))
 
     return target.take(_total(image, target.kind, derivative_squared, axes, mode, then=root))
@@ -234,7 +234,7 @@ def _total(
     mode: Any,
     then: Callable[[Tensor, Kind], Tensor] | None = None,
 ) -> Tensor:
-    """What the derivatives along `axes` add up to in their dtype, and what `then` makes of it; a copy without axes."""
+    """The sum of the derivatives along `axes` in their dtype, passed to `then`; without axes a copy of the image."""
     dims = axes_of(axes, image.values.dim())
     if not dims:
         return copied(image, kind)
@@ -246,14 +246,14 @@ def _total(
 
 
 def _orders(order: int, axis: int, image: Image) -> list[int]:
-    """Of derivatives along every axis: this order along one, none along the others."""
+    """The orders of a derivative along every axis: `order` along one axis, 0 along the others."""
     orders = [0] * image.values.dim()
     orders[axis] = order
     return orders
 
 
-def _reach(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What scipy hands on to `gaussian_filter`, which refuses the rest."""
+def _truncation(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keywords that scipy passes to `gaussian_filter`, which refuses all others."""
     for given in kwargs:
         if given not in ("truncate", "radius"):
             raise TypeError(f"gaussian_filter() got an unexpected keyword argument '{given}'")

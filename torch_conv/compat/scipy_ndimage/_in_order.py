@@ -1,4 +1,4 @@
-"""scipy's sums on the CPU: one operator takes them in scipy's order and stores them by casts of C, pass after pass."""
+"""scipy's sums on the CPU: one operator sums in scipy's order and stores each pass by a cast of C."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import Tensor
 from torch_conv._explain import note, recording
 from torch_conv.compat.scipy_ndimage._arrays import Kind
 from torch_conv.compat.scipy_ndimage._sums import Border, Weights, Window
-from torch_conv.functional._calls import refusal_of
+from torch_conv.functional._refusals import refusal_of
 from torch_conv.sharding.geometry import BORDERS
 
 
 def passes(values: Tensor, lines: Sequence[tuple[Window, Border]], kind: Kind) -> Tensor:
-    """The image correlated along an axis after the other."""
+    """The image correlated along one axis after the other."""
     return _run(
         "_stepwise_passes",
         values,
@@ -42,14 +42,14 @@ def means(values: Tensor, boxes: Sequence[tuple[int, int, int, Border]], kind: K
 
 
 def window(values: Tensor, window: Window, border: Border, kind: Kind) -> Tensor:
-    """The image correlated with a window along all axes."""
+    """The image correlated with a kernel along all axes."""
     name = BORDERS.index(border.name)
     terms = [int(np.count_nonzero(window.weights))]  # taps of 0 are left out
     return _run("_stepwise_window", values, kind, terms, _doubles(window.weights), window.anchor, name, border.value)
 
 
 def _run(operator: str, values: Tensor, kind: Kind, terms: Sequence[int | None], *args: Any) -> Tensor:
-    """One operator's call, and for `explain` its line: `terms` are the products of an output in each pass, if known."""
+    """Calls an operator, or notes its line for `explain`. `terms` are the multiplications of an output in each pass."""
     if recording():
         result = torch.empty(values.shape, dtype=kind.stored, device="cpu")
         moved = values.nbytes + result.nbytes  # one read of the input, one write of the output

@@ -36,7 +36,7 @@ class Box(NamedTuple):
 
 
 def line_passes(image: Image, lines: Sequence[Line], kind: Kind, cval: float) -> Image:
-    """The image correlated along an axis after the other; every pass is stored as `kind`."""
+    """The image correlated along one axis after the other; every pass is stored as `kind`."""
     passes = []
     for taps, axis, mode, origin in lines:
         if taps.ndim != 1 or len(taps) < 1:
@@ -57,7 +57,7 @@ def line_passes(image: Image, lines: Sequence[Line], kind: Kind, cval: float) ->
 
 
 def box_passes(image: Image, boxes: Sequence[Box], kind: Kind, cval: float) -> Image:
-    """The image's means along an axis after the other; every pass is stored as `kind`."""
+    """The image's means along one axis after the other; every pass is stored as `kind`."""
     passes = []
     for size, axis, mode, origin in boxes:
         axis = axis_of(axis, image.values.dim())
@@ -75,7 +75,7 @@ def box_passes(image: Image, boxes: Sequence[Box], kind: Kind, cval: float) -> I
 
 
 def window_pass(image: Image, window: Window, border: Border, kind: Kind) -> Image:
-    """The image correlated with a window along all axes."""
+    """The image correlated with a kernel along all axes."""
     if in_memory(image.values):
         return image._replace(values=_in_order.window(image.values, window, border, kind), kind=kind)
     sums = _sums.weighted_sums(image.values, window, border, kind.whole)
@@ -107,20 +107,19 @@ def gaussian_passes(
 
 
 def gaussian_taps(sigma: Any, order: Any, truncate: Any, radius: Any) -> Weights:
-    """A sampled Gaussian, or its derivative of an order, as a window to correlate with.
+    """A sampled Gaussian, or its derivative of an order, as a kernel to correlate with.
 
     numpy computes it, since torch's exponential differs in the last place, which shows in integers.
     """
     sigma = plain(sigma)
-    reach = int(truncate * float(sigma) + 0.5)
-    if radius is not None:
-        reach = radius
-    if not isinstance(reach, numbers.Integral) or reach < 0:
+    if radius is None:
+        radius = int(truncate * float(sigma) + 0.5)
+    if not isinstance(radius, numbers.Integral) or radius < 0:
         raise ValueError("Radius must be a nonnegative integer.")
     if order < 0:
         raise ValueError("order must be non-negative")
     variance = sigma * sigma
-    x = np.arange(-reach, reach + 1)
+    x = np.arange(-index(radius), index(radius) + 1)
     bell = np.exp(-0.5 / variance * x**2)
     bell = bell / bell.sum()
     if order == 0:
@@ -159,7 +158,7 @@ def axis_of(axis: Any, dims: int) -> int:
 
 
 def axes_of(axes: Any, dims: int) -> tuple[int, ...]:
-    """The axes that `axes` names, None all of them. One number is taken as it is, to be refused where it is used."""
+    """The axes that `axes` names, or all for None. One number is not checked here."""
     if axes is None:
         return tuple(range(dims))
     axes = plain(axes)

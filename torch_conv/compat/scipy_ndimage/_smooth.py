@@ -38,9 +38,9 @@ def gaussian_filter1d(
         order: order of the derivative, 0 the Gaussian itself.
         output: as in `correlate`.
         mode: as in `correlate`.
-        cval: what 'constant' reads outside.
-        truncate: reach of the window in standard deviations.
-        radius: reach of the window in pixels; `truncate` then counts for nothing.
+        cval: pixel value outside for 'constant'.
+        truncate: radius of the kernel in standard deviations.
+        radius: radius of the kernel in pixels; `truncate` then has no effect.
 
     Returns:
         Array or tensor of the input's shape, or `output` if it receives the result.
@@ -83,9 +83,9 @@ def gaussian_filter(
         order: order of the derivative, one number or one per filtered axis; 0 the Gaussian itself.
         output: as in `correlate`; every pass stores this dtype.
         mode: as in `correlate`, one or one per filtered axis.
-        cval: what 'constant' reads outside.
-        truncate: reach of the window in standard deviations.
-        radius: reach of the window in pixels, one number or one per filtered axis.
+        cval: pixel value outside for 'constant'.
+        truncate: radius of the kernel in standard deviations.
+        radius: radius of the kernel in pixels, one number or one per filtered axis.
         axes: the axes to filter along, by default all; the k-th sigma, order, mode and radius belong to the k-th.
 
     Returns:
@@ -113,33 +113,27 @@ def gaussian_filter(
 
 
 def uniform_filter1d(
-    input: Any,
-    size: Any,
-    axis: Any = -1,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
+    input: Any, size: Any, axis: Any = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0
 ) -> Any:
-    """The mean along one axis over a window around each pixel, at a cost that hardly depends on its size.
+    """The mean along one axis over a box around each pixel, at a cost that hardly depends on its size.
 
-    NaN and Inf reach the windows that hold them. scipy's running sum drags them along to the end of the line.
+    NaN and Inf reach only the boxes that hold them. scipy's running sum carries them to the end of the line.
 
     Args:
         input: array or tensor of at least one axis, of a dtype that `correlate` takes.
-        size: number of pixels in the window, at least 1.
+        size: number of pixels in the box, at least 1.
         axis: the axis to filter along.
         output: as in `correlate`.
         mode: as in `correlate`.
-        cval: what 'constant' reads outside.
-        origin: shifts the window: its pixel size // 2 + origin lies on the image's.
+        cval: pixel value outside for 'constant'.
+        origin: shifts the box: its pixel size // 2 + origin lies on the output pixel.
 
     Returns:
         Array or tensor of the input's shape, or `output` if it receives the result.
 
     Raises:
         RuntimeError: for a size below 1, or a mode or a dtype that `correlate` does not take.
-        ValueError: for an axis that the input does not have, or an origin outside the window.
+        ValueError: for an axis that the input does not have, or an origin outside the box.
         TypeError: for complex numbers.
 
     Equivalent to:
@@ -167,14 +161,14 @@ def uniform_filter(
 ) -> Any:
     """The mean over a box around each pixel, one pass per axis, at a cost that hardly depends on the box.
 
-    NaN and Inf reach the windows that hold them. scipy's running sum drags them along to the end of the line.
+    NaN and Inf reach only the boxes that hold them. scipy's running sum carries them to the end of the line.
 
     Args:
         input: as in `correlate`.
         size: number of pixels along each filtered axis, one number or one per axis; an axis with 1 is not filtered.
         output: as in `correlate`; every pass stores this dtype.
         mode: as in `correlate`, one or one per filtered axis.
-        cval: what 'constant' reads outside.
+        cval: pixel value outside for 'constant'.
         origin: shifts the box, one number or one per filtered axis.
         axes: the axes to filter along, by default all; the k-th size, origin and mode belong to the k-th.
 

@@ -1,6 +1,6 @@
-"""Windows in scipy's order, and sums in float64 by the library's filters, for gradients and on other devices.
+"""Kernels in scipy's order, and sums in float64 by the library's filters, for gradients and other devices.
 
-These sums are taken once more in scipy's order where rounding decides the result.
+Sums whose rounding decides the result are computed a second time, in scipy's order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch_conv.functional import box_blur, filter1d, filter2d, filter3d
 
 Weights = np.ndarray[Any, np.dtype[np.float64]]
 
-# scipy takes a tap this close to zero for zero, and one this close to its twin on the other side for the same.
+# scipy treats a tap this close to zero as zero, and two opposite taps this close to each other as equal.
 _EPSILON = float(np.finfo(np.float64).eps)
 _BORDERS = {
     "nearest": "replicate",
@@ -29,8 +29,8 @@ _BORDERS = {
     "grid-wrap": "circular",
     "grid-constant": "constant",
 }
-# Gathering every pixel takes 2.7 to 6.3 times as long as reading all of them in order (17 taps along either axis, and
-# 3x3, of 1024x1024 uint8, on one core).
+# Gathering every pixel takes 2.7 to 6.3 times as long as reading all of them in order. Measured on one core for
+# 1024x1024 uint8, with 17 taps along either axis and with 3x3.
 _SPARSE = 4
 
 
@@ -43,10 +43,10 @@ class Step(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A window with one axis for each axis of the image, and the tap that lies on the pixel.
+    """A kernel with one axis for each axis of the image, and the tap that lies on the pixel.
 
-    A window of a pass has taps along `axis` alone, and `twins` where it is even (1) or odd (-1) about its middle:
-    scipy adds or subtracts their pixels first. It leaves out taps of zero in windows without a given axis.
+    A kernel of a pass has taps along `axis` alone, and `twins` where it is even (1) or odd (-1) about its middle:
+    scipy adds or subtracts their pixels first. It leaves out taps of zero in kernels without a given axis.
     """
 
     weights: Weights
@@ -56,7 +56,7 @@ class Window(NamedTuple):
 
     @property
     def axes(self) -> list[int]:
-        """The axes along which it reaches."""
+        """The axes with more than one tap."""
         return [axis for axis, k in enumerate(self.weights.shape) if k > 1]
 
     @property
@@ -93,7 +93,7 @@ def border_of(mode: Any, value: float) -> Border:
 
 
 def window_of_lines(taps: Weights, axis: int, dims: int, origin: int) -> Window:
-    """A window along one axis, its twins made equal where they nearly are."""
+    """A kernel along one axis, its twins made equal where they nearly are."""
     k = len(taps)
     left, right = taps[: k // 2], taps[::-1][: k // 2]
     twins = 0
@@ -109,18 +109,18 @@ def window_of_lines(taps: Weights, axis: int, dims: int, origin: int) -> Window:
 
 
 def window_of_images(weights: Weights, origins: list[int]) -> Window:
-    """A window along every axis. scipy leaves out the taps that are as good as zero, over NaN and Inf too."""
+    """A kernel along every axis. scipy leaves out taps of nearly zero, even at NaN and Inf."""
     weights = np.where(np.abs(weights) > _EPSILON, weights, 0.0)
     anchor = tuple(k // 2 + origin for k, origin in zip(weights.shape, origins, strict=True))
     return Window(weights, anchor)
 
 
 def weighted_sums(values: Tensor, window: Window, border: Border, to_integers: bool) -> Tensor:
-    """Sums in float64 over the window around every pixel.
+    """Sums in float64 over the kernel around every pixel.
 
-    The filters' multiply-adds and scipy's products and additions round differently, in the last place or two. That
-    shows where a sum becomes an integer and lies as close to one, so there it is taken again in scipy's way. So is a
-    sum that is NaN for a tap of zero that scipy leaves out.
+    The filters' multiply-adds and scipy's multiplications and additions differ in the last place or two. The
+    difference changes an integer only if the sum lies that close to one. Such sums, and sums that are NaN for a tap of
+    zero that scipy leaves out, are computed again in scipy's order.
     """
     image = values.to(torch.float64)
     if image.numel() == 0:
@@ -176,7 +176,7 @@ def _filtered(image: Tensor, window: Window, border: Border) -> Tensor:
 
 
 def _odd(image: Tensor, half: Tensor, border: Border, axis: int) -> Tensor:
-    """An odd window by its half from the middle on: both sides add up in one order, so a constant has no derivative."""
+    """An odd kernel by its half: both sides are summed in the same order, so a constant has derivative 0."""
 
     def side(image: Tensor, half: Tensor) -> Tensor:
         return _along(image, half, border.name, axis, border.value, 0)
@@ -190,7 +190,7 @@ def _others(axes: list[int], dims: int) -> tuple[int, ...]:
 
 
 def _filtered_slice_by_slice(image: Tensor, window: Window, border: Border) -> Tensor:
-    """A window along more than three axes: for every tap of its first one, the rest of it on the shifted image."""
+    """A kernel along more than three axes: for every tap of its first one, the rest of it on the shifted image."""
     first = window.axes[0]
     extended = _extended(image, window, border, [first])
     sums = torch.zeros_like(image)
@@ -202,9 +202,9 @@ def _filtered_slice_by_slice(image: Tensor, window: Window, border: Border) -> T
 
 
 def _extended(image: Tensor, window: Window, border: Border, axes: list[int]) -> Tensor:
-    """The image as far along the axes as the window reaches: tap t of output i reads pixel i + t.
+    """The image as far along the axes as the kernel reaches: tap t of output i reads pixel i + t.
 
-    The filters know what lies beyond a border, so they are asked: windows of a single tap filter the positions.
+    Kernels of a single tap filter the pixels' positions, which gives the border's map.
     """
     for axis in axes:
         n, k = image.shape[axis], window.weights.shape[axis]
@@ -223,7 +223,7 @@ def _extended(image: Tensor, window: Window, border: Border, axes: list[int]) ->
 
 
 def _near_integers(sums: Tensor, image: Tensor, window: Window, border: Border, whole: bool) -> Tensor:
-    """Where two orders of rounding may give different integers; `whole` says that the image holds integers alone."""
+    """Where two orders of rounding may give different integers. `whole`: the image holds integers only."""
     weights, outside = window.weights, border.value if border.name == "constant" else 0.0
     largest = max(*(abs(float(end)) for end in image.detach().aminmax()), abs(outside))
     bound = float(np.abs(weights).sum()) * largest
@@ -264,7 +264,7 @@ def _summed_again(sums: Tensor, image: Tensor, window: Window, border: Border, a
 
 
 def _stepwise(window: Window, pixels: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
-    """The sum in scipy's order of what every tap reads."""
+    """The sum in scipy's order over the pixels that every tap reads."""
     total = None
     for step in window.steps:
         pixel = pixels(step.tap)

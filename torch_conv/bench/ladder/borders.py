@@ -11,16 +11,16 @@ import torch.nn.functional as F
 
 import torch_conv
 from torch_conv._timing import time_call
-from torch_conv.cli.ladder_bench import Bench, Row, Study, Sweep, Tensor, copies, copy_percent, error
-from torch_conv.cli.ladder_columns import COLUMNS
+from torch_conv.bench.ladder.columns import COLUMNS
+from torch_conv.bench.ladder.study import Bench, Row, Study, Sweep, Tensor, copies, copy_percent, error
 
 MASK = 200  # pixels a side; tap MASK // 2 lies on the pixel
 BEFORE, AFTER = MASK // 2, MASK - 1 - MASK // 2
 CHANNELS = 3
-# Of an image: 3x512x512 pixels with 40000 taps each are 31 G multiply-adds, which a CPU does in a second or so.
+# Side of an image: 3x512x512 pixels with 40000 taps each are 31 G multiply-adds, about a second on a CPU.
 SIDE, QUICK_SIDE = 512, 256
-TOLERANCE = 1  # grey levels: a mean half-way between two may be rounded to either
-# The study's policies: (what they are called here, F.pad's mode for the same)
+TOLERANCE = 1  # grey levels, for a mean half-way between two
+# The study's policies: (border here, mode of F.pad)
 POLICIES = {
     "skip": ("skip", "constant"),
     "clamp": ("replicate", "replicate"),
@@ -35,7 +35,7 @@ def extended(image: Tensor, policy: str) -> Tensor:
 
 
 def inside(image: Tensor) -> Tensor:
-    """How many taps of the mask lie inside the image, for every pixel."""
+    """The number of taps of the mask inside the image, for every pixel."""
 
     def along(n: int) -> Tensor:
         at = torch.arange(n, device=image.device)
@@ -86,7 +86,7 @@ def measure_borders(bench: Bench, case: tuple[int, str]) -> Row:
     row |= {"policy": policy, "size": side, "cpu_direct_ms": cpu_direct_ms}
     row |= {"error": worst, "copy_percent": copy_percent(row)}
     repeats = 3 if bench.cuda else 1  # seconds a call on a CPU
-    with suppress(RuntimeError):  # a window for which torch has no kernel: a dash then
+    with suppress(RuntimeError):  # torch has no kernel for this size; the table shows a dash
         row["conv2d_ms"] = 1e3 * min(time_call(conv2d, bench.device, repeats=repeats, warmup=int(bench.cuda)))
     if bench.cuda:
         _, row["cpu_ms"] = bench.gold(partial(box, host))
@@ -97,7 +97,7 @@ def measure_borders(bench: Bench, case: tuple[int, str]) -> Row:
 
 def borders(sweep: Sweep, cuda: bool) -> Study:
     side = sweep.sizes[-1] if sweep.sizes else QUICK_SIDE if sweep.quick else SIDE
-    # What extends by the image's own pixels needs as many, for F.pad.
+    # F.pad extends by at most as many pixels as the image has.
     known = [policy for policy in POLICIES if side > BEFORE or policy not in ("wrap", "mirror")]
     return Study(
         "borders",

@@ -1,8 +1,7 @@
-"""Files that commands write: refused before any work where they cannot be written, and never seen half-written."""
+"""Files that commands write: checked before any work, written whole or not at all."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -11,15 +10,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from torch_conv.cli import UsageError
-
-
-def add_force(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--force", action="store_true", help="replace an output file that exists already")
+from torch_conv._usage import UsageError
 
 
 def check_file(path: Path | None, force: bool) -> None:
-    """Refuses a file that could not be written, or that exists and is not to be replaced."""
+    """Refuses a file that cannot be written, or that exists without `force`."""
     if path is None:
         return
     try:
@@ -41,7 +36,7 @@ def check_file(path: Path | None, force: bool) -> None:
 
 
 def check_folder(path: Path | None) -> None:
-    """Refuses a folder that could not be made, or not be written to."""
+    """Refuses a folder that cannot be made or written to."""
     if path is None:
         return
     try:
@@ -86,18 +81,18 @@ def write_json(path: Path, document: dict[str, Any], force: bool = True) -> None
 
 
 def is_device(path: Path) -> bool:
-    """Whether bytes pass through it, as through a pipe or /dev/null: such a file is never replaced by another."""
+    """Whether the path is a pipe or a device such as /dev/null, which must not be replaced by a file."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused, to stand within a sentence: "permission denied"."""
+    """The system's reason in lower case, for use in a sentence: "permission denied"."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
 
 
 def _target(path: Path) -> Path:
-    """The file itself: a link to it stays a link."""
+    """The file behind a link, so that the link stays a link."""
     return Path(os.path.realpath(path))
 
 
@@ -112,7 +107,7 @@ def _write_beside(target: Path, content: bytes, force: bool) -> None:
         with part.open("xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())  # a full disk may say so only here
+            os.fsync(file.fileno())  # a full disk may fail only here
         if force:
             if target.exists():
                 shutil.copymode(target, part)
@@ -125,7 +120,7 @@ def _write_beside(target: Path, content: bytes, force: bool) -> None:
 
 
 def _take_name(part: Path, target: Path) -> None:
-    """Gives the file a name that no other file has: in one step, where the file system has hard links."""
+    """Renames the file unless the name exists, in one step where the file system has hard links."""
     try:
         os.link(part, target)
     except FileExistsError:

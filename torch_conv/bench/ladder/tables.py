@@ -1,4 +1,4 @@
-"""The tables of the textbook studies: what each one varies, what it measures, and which columns show it."""
+"""The tables of the textbook studies: cases, measurement and columns of each."""
 
 from __future__ import annotations
 
@@ -11,12 +11,23 @@ import torch.nn.functional as F
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv.cli.ladder_bench import RUNGS, TOLERANCE, Bench, Row, Study, Sweep, Tensor, copies, copy_percent, error
-from torch_conv.cli.ladder_borders import borders
-from torch_conv.cli.ladder_columns import COLUMNS
-from torch_conv.cli.ladder_signals import signal
+from torch_conv.bench.ladder.borders import borders
+from torch_conv.bench.ladder.columns import COLUMNS
+from torch_conv.bench.ladder.signals import signal
+from torch_conv.bench.ladder.study import (
+    RUNGS,
+    TOLERANCE,
+    Bench,
+    Row,
+    Study,
+    Sweep,
+    Tensor,
+    copies,
+    copy_percent,
+    error,
+)
 
-SIGMA = 0.8  # of the 3x3 Gaussian before Sobel: close to the binomial window 1-2-1
+SIGMA = 0.8  # of the 3x3 Gaussian before Sobel, close to the binomial taps 1-2-1
 SQUARE = (16, 16)
 WINDOWS = (
     ("gaussian", 3),

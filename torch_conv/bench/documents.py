@@ -1,4 +1,4 @@
-"""Files of results, checked before anything is made of them."""
+"""Files of results: read, checked, and split by device."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from torch_conv._files import reason
+from torch_conv._usage import UsageError
 from torch_conv.bench.copies import without_latency
-from torch_conv.cli import UsageError
-from torch_conv.cli._files import reason
 
 Row = dict[str, Any]
 
 OURS = "torch_conv"  # among a row's timings
-LARGEST = 1e18  # of any number that is drawn: no time, size or count of a measurement comes near
+LARGEST = 1e18  # bound of all numbers; no time, size or count comes near it
 TIMED, PAIRED, SCALING, HANDOVER, TABLES = "timed", "paired", "scaling", "handover", "tables"
-# What rows of each form must hold: the first form whose keys are all there is the row's.
+# The keys of each form. A row has the first form whose keys it holds.
 FORMS: dict[str, dict[str, type | tuple[type, ...]]] = {
     TIMED: {"name": str, "device": str, "shape": list, "dtype": str, "copy_fraction": float, "timings": dict},
     SCALING: {"part": str, "name": str, "efficiency": dict, "timings": dict},
     HANDOVER: {"case": list, "ours_us": float, "torch_us": float},
     PAIRED: {"name": str, "ours_us": float, "torch_us": float, "speedup": float, "layout": str, "way": str},
 }
-# What is shown of rows of any form, where they hold it.
+# Optional texts of rows of any form.
 TEXTS = ("name", "part", "model", "dtype")
 
 
@@ -42,7 +42,7 @@ class Document:
 
     @property
     def devices(self) -> int:
-        """Of how many shards each image was."""
+        """The number of shards of each image."""
         shards = self.meta.get("shards")
         return len(shards) if isinstance(shards, list) and shards else 1
 
@@ -62,7 +62,7 @@ class Document:
 
     @property
     def commits(self) -> list[str]:
-        """Those its rows were measured at, in the rows' order."""
+        """The commits at which its rows were measured, in the rows' order."""
         own = str(self.meta.get("commit") or "unknown")
         return list(dict.fromkeys(str(row.get("commit") or own) for row in self.rows)) or [own]
 
@@ -72,11 +72,11 @@ class Document:
 
 
 class ForeignError(Exception):
-    """What a file lacks to be one of results."""
+    """The reason why a file holds no results."""
 
 
 def files_of(given: Sequence[Path]) -> list[Path]:
-    """The files themselves, and the *.json files of folders, each once; of a folder those of CPUs last."""
+    """The files, and the *.json files of folders, each once. In a folder results of CPUs come last."""
     found: dict[Path, Path] = {}
     for path in given:
         inside = [path]
@@ -94,7 +94,7 @@ def files_of(given: Sequence[Path]) -> list[Path]:
 
 
 def read(path: Path) -> list[Document]:
-    """A file's rows, those measured on the CPU beside a GPU apart: another machine, other ratios."""
+    """A file's rows. Rows of the CPU beside a GPU form a document of their own."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -123,7 +123,7 @@ def no_number(name: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """The same without characters that no page can hold: halves of pairs, and control characters."""
+    """The value without characters that no page can hold: surrogates and control characters."""
     if isinstance(value, str):
         whole = value.encode("utf-8", "replace").decode()
         return whole if whole.isprintable() else "".join(c if c.isprintable() or c == "\n" else " " for c in whole)
@@ -160,7 +160,7 @@ def checked(path: Path, parsed: Any) -> Document:
 
 
 def with_timings(row: Row) -> Row:
-    """A pair as a row whose only rival is torch; other rows as they are."""
+    """A pair as a row whose only rival is torch; other rows unchanged."""
     if "ours_us" not in row:
         return row
     ours = {"median_us": row["ours_us"], "iqr_us": row.get("ours_iqr_us")}
@@ -212,7 +212,7 @@ def check_row(row: Row, form: str, place: str) -> None:
             raise ForeignError(f"{place}: no time of torch_conv")
         if not row["shape"] or not all(isinstance(n, int) and is_number(n) and n > 0 for n in row["shape"]):
             raise ForeignError(f"{place}: 'shape' is no list of sizes")
-        names = [None, *row["timings"]]  # a list may be asked anything
+        names = [None, *row["timings"]]  # `in` a list takes any value
         if row.get("best_rival") not in names:
             raise ForeignError(f"{place}: the best rival has no time")
     if form == SCALING and not all(is_number(share) for share in row["efficiency"].values()):

@@ -1,6 +1,6 @@
-"""Windows made of Gaussians: float64 taps on the CPU, made once for each set of numbers.
+"""Kernels made of Gaussians: float64 taps on the CPU, made once for each set of numbers.
 
-They travel with the launch, so a call neither synchronises nor waits for a copy. TorchScript compiles all of it.
+The launch carries the taps, so a call neither synchronises nor waits for a copy. TorchScript compiles this module.
 """
 # ruff: noqa: UP007, UP045
 
@@ -11,9 +11,7 @@ from torch import Tensor
 
 from torch_conv._symbols import is_known
 from torch_conv.functional._composites import sum_dtype
-from torch_conv.functional._memory import remembered
-from torch_conv.functional._types import BroadcastingList2, BroadcastingList3
-from torch_conv.functional._window_numbers import (
+from torch_conv.functional._kernel_arguments import (
     Numbers,
     check_host_sigma,
     check_rows,
@@ -22,15 +20,17 @@ from torch_conv.functional._window_numbers import (
     positive_triple,
     size_of,
 )
+from torch_conv.functional._kernel_cache import cached
+from torch_conv.functional._types import BroadcastingList2, BroadcastingList3
 from torch_conv.kernels import gaussian_of_symbols, gaussian_taps
 
-# A sum of outer products, all of one size, comes as "parts": [window], or the taps of each product along every axis,
-# [y, x, y, x, ...] for images and [z, y, x] for volumes. One size makes the sum of the passes equal the one window for
-# every border, 'skip' and 'zero_output' included.
+# "Parts" are a sum of outer products: [kernel], or the taps of each product along every axis, [y, x, y, x, ...] for
+# images and [z, y, x] for volumes. All products have one size, so that the sum of the passes equals the dense kernel
+# for every border, 'skip' and 'zero_output' included.
 
 
 def _parts(rows: list[Tensor], algorithm: str, dtype: torch.dtype) -> list[Tensor]:
-    """'direct' is one window and 'separable' are passes; 'auto' takes one launch while that has few taps."""
+    """One dense kernel for 'direct', taps per axis for 'separable'. 'auto' takes the dense kernel up to 27 taps."""
     if algorithm not in ["auto", "separable", "direct"]:  # public() puts the right name
         raise RuntimeError(f"filter2d: algorithm must be 'auto', 'separable' or 'direct', got '{algorithm}'")
     taps = 1
@@ -41,10 +41,10 @@ def _parts(rows: list[Tensor], algorithm: str, dtype: torch.dtype) -> list[Tenso
     return [row.to(dtype) for row in rows]
 
 
-def _is_one_window(ky: int, kx: int, algorithm: str) -> bool:
-    """Whether a sum of products over images is taken as the one window (ky, kx) that it makes.
+def _is_dense(ky: int, kx: int, algorithm: str) -> bool:
+    """Whether a sum of products over images is computed with one dense kernel (ky, kx).
 
-    Up to 7x7 that one runs at 90 % of a copy or more (float32, one NVIDIA H200); a sum of passes costs less beyond.
+    Up to 7x7 the dense kernel runs at 90 % of a copy or more (float32, one NVIDIA H200). Beyond it passes cost less.
     """
     if algorithm not in ["auto", "direct", "fused", "separable"]:  # public() puts the right name
         raise RuntimeError(f"filter2d: algorithm must be 'auto', 'direct', 'fused' or 'separable', got '{algorithm}'")
@@ -52,14 +52,14 @@ def _is_one_window(ky: int, kx: int, algorithm: str) -> bool:
 
 
 def outer(rows: list[Tensor]) -> Tensor:
-    """The outer product of the last dimensions; what stands before them is shared."""
-    window = rows[0]
+    """The outer product along the last dimensions; the dimensions before them are shared."""
+    kernel = rows[0]
     for axis in range(1, len(rows)):
         row = rows[axis]
         for _ in range(axis):
             row = row.unsqueeze(-2)
-        window = window.unsqueeze(-1) * row
-    return window
+        kernel = kernel.unsqueeze(-1) * row
+    return kernel
 
 
 def gaussian_parts(
@@ -77,7 +77,7 @@ def gaussian_parts(
     if isinstance(sigma, Tensor):
         check_rows(name, sigma, input, 2)
     if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
-        return remembered(_gaussian_parts, name, kernel_size, sigma, truncate, algorithm, dtype)
+        return cached(_gaussian_parts, name, kernel_size, sigma, truncate, algorithm, dtype)
     return _gaussian_parts(name, kernel_size, sigma, truncate, algorithm, dtype)
 
 
@@ -107,7 +107,7 @@ def gaussian_parts3d(
     if isinstance(sigma, Tensor):
         check_rows(name, sigma, input, 3)
     if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
-        return remembered(_gaussian_parts3d, name, kernel_size, sigma, truncate, algorithm, dtype)
+        return cached(_gaussian_parts3d, name, kernel_size, sigma, truncate, algorithm, dtype)
     return _gaussian_parts3d(name, kernel_size, sigma, truncate, algorithm, dtype)
 
 
@@ -134,14 +134,14 @@ def unsharp_parts(
     algorithm: str,
     input: Tensor,
 ) -> list[Tensor]:
-    """One window, 1 + amount times the pixel minus amount times a Gaussian; or the Gaussian, [y, x]."""
+    """One dense kernel, (1 + amount) times the pixel minus amount times a Gaussian; or the Gaussian, [y, x]."""
     if sigma is None:
         raise ValueError("unsharp_mask: sigma must be given")
     dtype = sum_dtype(input)
     if isinstance(sigma, Tensor):
         check_rows("unsharp_mask", sigma, input, 2)
     if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
-        return remembered(_unsharp_parts, kernel_size, sigma, amount, algorithm, dtype)
+        return cached(_unsharp_parts, kernel_size, sigma, amount, algorithm, dtype)
     return _unsharp_parts(kernel_size, sigma, amount, algorithm, dtype)
 
 
@@ -156,7 +156,7 @@ def _unsharp_parts(
     delta_y, delta_x = _delta_like(y), _delta_like(x)
     # Each term is a tensor times the number: torch.compile keeps no sum of numbers a symbol.
     pixel, blurred = [delta_y + amount * delta_y, delta_x], [amount * y, x]
-    if _is_one_window(y.size(-1), x.size(-1), algorithm):
+    if _is_dense(y.size(-1), x.size(-1), algorithm):
         return [(outer(pixel) - outer(blurred)).to(dtype)]
     return [y.to(dtype), x.to(dtype)]
 
@@ -164,9 +164,9 @@ def _unsharp_parts(
 def difference_parts(
     low_sigma: Numbers, high_sigma: Optional[Numbers], truncate: float, algorithm: str, dtype: torch.dtype
 ) -> list[Tensor]:
-    """A Gaussian, with zeros up to the size of a wider one, minus that."""
+    """A Gaussian, padded with zeros to the size of a wider one, minus the wider one."""
     if not torch.jit.is_scripting():
-        return remembered(_difference_parts, low_sigma, high_sigma, truncate, algorithm, dtype)
+        return cached(_difference_parts, low_sigma, high_sigma, truncate, algorithm, dtype)
     return _difference_parts(low_sigma, high_sigma, truncate, algorithm, dtype)
 
 
@@ -180,8 +180,8 @@ def _difference_parts(
         high = positive_pair(name, "high_sigma", high_sigma)
     if high[0] < low[0] or high[1] < low[1]:
         raise ValueError(f"{name}: high_sigma must be at least low_sigma {(low[0], low[1])}, got {(high[0], high[1])}")
-    wide_y, wide_x = _reaching(name, high[0], truncate), _reaching(name, high[1], truncate)
-    narrow_y, narrow_x = _reaching(name, low[0], truncate), _reaching(name, low[1], truncate)
+    wide_y, wide_x = _truncated_gaussian(name, high[0], truncate), _truncated_gaussian(name, high[1], truncate)
+    narrow_y, narrow_x = _truncated_gaussian(name, low[0], truncate), _truncated_gaussian(name, low[1], truncate)
     narrow = [_centred(narrow_y, wide_y.size(0)), _centred(narrow_x, wide_x.size(0))]
     return _sum_parts(narrow, [-wide_y, wide_x], algorithm, dtype)
 
@@ -189,23 +189,23 @@ def _difference_parts(
 def curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torch.dtype) -> list[Tensor]:
     """The second derivatives of a Gaussian along y and along x."""
     if not torch.jit.is_scripting():
-        return remembered(_curvature_parts, sigma, truncate, algorithm, dtype)
+        return cached(_curvature_parts, sigma, truncate, algorithm, dtype)
     return _curvature_parts(sigma, truncate, algorithm, dtype)
 
 
 def _curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torch.dtype) -> list[Tensor]:
     sy, sx = positive_pair("gaussian_laplace", "sigma", sigma)
-    y, x = _reaching("gaussian_laplace", sy, truncate), _reaching("gaussian_laplace", sx, truncate)
+    y, x = _truncated_gaussian("gaussian_laplace", sy, truncate), _truncated_gaussian("gaussian_laplace", sx, truncate)
     return _sum_parts([_second_derivative(y, sy), x], [y, _second_derivative(x, sx)], algorithm, dtype)
 
 
 def _sum_parts(one: list[Tensor], other: list[Tensor], algorithm: str, dtype: torch.dtype) -> list[Tensor]:
-    if _is_one_window(one[0].size(-1), one[1].size(-1), algorithm):
+    if _is_dense(one[0].size(-1), one[1].size(-1), algorithm):
         return [(outer(one) + outer(other)).to(dtype)]
     return [row.to(dtype) for row in one + other]
 
 
-# The numbers behind them, in float64.
+# The taps of single Gaussians, in float64.
 
 
 def _gaussian_pair(
@@ -255,7 +255,7 @@ def _gaussian(size: int, sigma: float) -> Tensor:
     return exact_tensor(gaussian_taps(size, sigma))
 
 
-def _reaching(name: str, sigma: float, truncate: float) -> Tensor:
+def _truncated_gaussian(name: str, sigma: float, truncate: float) -> Tensor:
     return _gaussian(size_of(name, sigma, truncate), sigma)
 
 
@@ -271,7 +271,7 @@ def _second_derivative(gaussian: Tensor, sigma: float) -> Tensor:
 
 
 def _delta_like(taps: Tensor) -> Tensor:
-    """Taps (k,) that are 0 but for a 1 in the middle, on the device of `taps`."""
+    """Taps (k,) of 0 with a 1 in the middle, on the device of `taps`."""
     k = taps.size(-1)
     delta = torch.zeros(k, dtype=torch.float64, device=taps.device)
     delta[k // 2] = 1.0

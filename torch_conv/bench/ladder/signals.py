@@ -9,10 +9,10 @@ import torch.nn.functional as F
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv.cli.ladder_bench import Bench, Row, Study, Sweep, Tensor
-from torch_conv.cli.ladder_columns import COLUMNS
+from torch_conv.bench.ladder.columns import COLUMNS
+from torch_conv.bench.ladder.study import Bench, Row, Study, Sweep, Tensor
 
-WINDOWS = (5, 31)  # taps: the chapter's five, and a window whose halo counts
+WINDOWS = (5, 31)  # taps: the chapter's five, and a kernel with a large halo
 BLOCK = (256,)
 
 
@@ -31,7 +31,7 @@ def measure_signal(bench: Bench, case: tuple[int, int]) -> Row:
 
 
 def signal(sweep: Sweep, cuda: bool) -> Study:
-    """As many numbers in one row as the images of the other tables have pixels."""
+    """The table of one row with as many numbers as the other tables' images."""
     return Study(
         "signal",
         f"1-D: Gaussian of K taps, zero ghost cells, block {BLOCK[0]}, float32, times in ms",

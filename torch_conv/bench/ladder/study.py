@@ -1,4 +1,4 @@
-"""What every table of the textbook studies is made with: what it varies, its columns, and how a case is measured."""
+"""A study: its sweep, its columns, its cases, and the measurement of a case."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any
 import torch
 
 from torch_conv._timing import Function, interleaved, median, time_call
-from torch_conv.cli.ladder_columns import Column
+from torch_conv.bench.ladder.columns import Column
 
 Row = dict[str, Any]
 Tensor = torch.Tensor
 Calls = Mapping[str, Callable[[], Tensor]]
 
-TOLERANCE = 1e-5  # the studies' own, of sums of float32
-RUNGS = ("naive", "constant", "tiled", "l2_halo")  # of one window; the fused kernel has a table of its own
+TOLERANCE = 1e-5  # of the studies, for sums in float32
+RUNGS = ("naive", "constant", "tiled", "l2_halo")  # of one kernel; the fused kernel has a table of its own
 BLOCKS = ((8, 8), (16, 16), (32, 8), (32, 16))  # (x, y), as the 2-D study writes them
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What the tables vary, where not what the studies do."""
+    """The sizes that the tables vary; empty: those of the studies."""
 
-    sizes: tuple[int, ...] = ()  # of images; of the tables that vary something else the last one
+    sizes: tuple[int, ...] = ()  # of images; tables that vary something else use the last one
     windows: tuple[int, ...] = (3, 5, 7)
     blocks: tuple[tuple[int, int], ...] = BLOCKS
-    quick: bool = False  # of the studies' own sizes none above 1024
+    quick: bool = False  # without sizes above 1024
 
     def of(self, *sizes: int) -> list[int]:
         return [*self.sizes] or [size for size in sizes if size <= 1024 or not self.quick]
@@ -51,7 +51,7 @@ class Study:
 
 @dataclass
 class Bench:
-    """Where and how thoroughly to measure; collects what was found wrong on the way."""
+    """The device and the rounds of a run, and its wrong results."""
 
     device: torch.device
     rounds: int
@@ -66,7 +66,7 @@ class Bench:
         return noise.to(self.device)
 
     def gold(self, call: Callable[[], Tensor]) -> tuple[Tensor, float]:
-        """What a slow call on the CPU gives, and its time in milliseconds (median of 3)."""
+        """The result of a slow call on the CPU, and its time in milliseconds (median of 3)."""
         times = time_call(call, "cpu", repeats=3, warmup=0)
         return call(), 1e3 * median(times)
 
@@ -109,7 +109,7 @@ def error(result: Tensor, gold: Tensor) -> float:
 
 
 def copies(image: Tensor) -> dict[str, Function]:
-    """The yardstick: the faster of two ways to read an image once and write it once."""
+    """Two calls that read an image once and write it once; the faster one counts."""
     target = torch.empty_like(image)
     return {"copy": partial(target.copy_, image), "add": partial(torch.add, image, 1, out=target)}
 

@@ -1,4 +1,4 @@
-"""correlate, convolve and their forms along one axis: any window."""
+"""correlate, convolve and their forms along one axis."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ def correlate(
     *,
     axes: Any = None,
 ) -> Any:
-    """Correlates an image with a window along all its axes, or along some.
+    """Correlates an image with a kernel along all its axes, or along some.
 
     Args:
         input: array or tensor of any number of axes, of bool, an integer of 8 to 64 bits, float32 or float64.
-        weights: the window, with one axis per axis that is filtered, of any real dtype; used in float64 on the CPU.
-            A tap within 2.2e-16 of zero is left out, so what it would meet does not count, NaN included.
+        weights: the kernel, with one axis per filtered axis, of any real dtype; used in float64 on the CPU. A tap
+            within 2.2e-16 of zero is left out, so NaN at its pixel does not count.
         output: dtype of the result (numpy's, Python's, torch's or a name), or an array or tensor of the input's shape
             that receives it; by default the input's dtype.
         mode: 'reflect' or 'grid-mirror', `dcba|abcd|dcba`; 'mirror', `dcb|abcd|cba`; 'nearest'; 'wrap' or 'grid-wrap';
             'constant' or 'grid-constant'.
-        cval: what 'constant' reads outside.
-        origin: shifts the window: tap k // 2 + origin lies on the pixel; one number or one per filtered axis.
-        axes: the axes to filter along, by default all. As in scipy the window's axes lie along them in rising order.
+        cval: pixel value outside for 'constant'.
+        origin: shifts the kernel: tap k // 2 + origin lies on the pixel; one number or one per filtered axis.
+        axes: the axes to filter along, by default all. As in scipy the kernel's axes lie along them in rising order.
 
     Returns:
         Array or tensor of the input's shape, or `output` if it receives the result.
 
     Raises:
         RuntimeError: for a mode or a dtype that is not described above, or shapes that do not fit.
-        ValueError: for a tap on the pixel that the window does not have, or axes that the input does not have.
+        ValueError: for a tap on the pixel that the kernel does not have, or axes that the input does not have.
         TypeError: for complex numbers.
 
     Equivalent to:
@@ -67,16 +67,16 @@ def convolve(
     *,
     axes: Any = None,
 ) -> Any:
-    """Convolves an image with a window along all its axes, or along some.
+    """Convolves an image with a kernel along all its axes, or along some.
 
     Args:
         input: as in `correlate`.
-        weights: the window, as in `correlate`; it is flipped, and tap (k - 1) // 2 - origin of what it becomes lies on
-            the pixel.
+        weights: the kernel, as in `correlate`; it is flipped, and tap (k - 1) // 2 - origin of the flipped kernel lies
+            on the pixel.
         output: as in `correlate`.
         mode: as in `correlate`.
-        cval: what 'constant' reads outside.
-        origin: shifts the window, one number or one per filtered axis.
+        cval: pixel value outside for 'constant'.
+        origin: shifts the kernel, one number or one per filtered axis.
         axes: the axes to filter along, as in `correlate`.
 
     Returns:
@@ -104,24 +104,24 @@ def correlate1d(
     cval: Any = 0.0,
     origin: Any = 0,
 ) -> Any:
-    """Correlates an image with a window along one axis.
+    """Correlates an image with a kernel along one axis.
 
     Args:
         input: array or tensor of at least one axis, of a dtype that `correlate` takes.
-        weights: the window (k,), of any real dtype. A window that differs from an even or odd one by no more than
+        weights: the kernel (k,), of any real dtype. A kernel that differs from an even or odd one by no more than
             2.2e-16 a tap is taken for it; taps of zero count.
         axis: the axis to filter along.
         output: as in `correlate`.
         mode: as in `correlate`.
-        cval: what 'constant' reads outside.
-        origin: shifts the window: tap k // 2 + origin lies on the pixel.
+        cval: pixel value outside for 'constant'.
+        origin: shifts the kernel: tap k // 2 + origin lies on the pixel.
 
     Returns:
         Array or tensor of the input's shape, or `output` if it receives the result.
 
     Raises:
-        RuntimeError: for a mode or a dtype that `correlate` does not take, or no window of one axis.
-        ValueError: for an axis that the input does not have, or a tap that the window does not have.
+        RuntimeError: for a mode or a dtype that `correlate` does not take, or no kernel of one axis.
+        ValueError: for an axis that the input does not have, or a tap that the kernel does not have.
         TypeError: for complex numbers.
 
     Equivalent to:
@@ -143,17 +143,17 @@ def convolve1d(
     cval: Any = 0.0,
     origin: Any = 0,
 ) -> Any:
-    """Convolves an image with a window along one axis.
+    """Convolves an image with a kernel along one axis.
 
     Args:
         input: as in `correlate1d`.
-        weights: the window (k,), as in `correlate1d`; it is flipped, and tap (k - 1) // 2 - origin of what it becomes
-            lies on the pixel.
+        weights: the kernel (k,), as in `correlate1d`; it is flipped, and tap (k - 1) // 2 - origin of the flipped
+            kernel lies on the pixel.
         axis: the axis to filter along.
         output: as in `correlate`.
         mode: as in `correlate`.
-        cval: what 'constant' reads outside.
-        origin: shifts the window.
+        cval: pixel value outside for 'constant'.
+        origin: shifts the kernel.
 
     Returns:
         Array or tensor of the input's shape, or `output` if it receives the result.

@@ -1,4 +1,4 @@
-"""filter2D and sepFilter2D: any window, whole or as a row and a column."""
+"""filter2D and sepFilter2D: a dense kernel, or a row and a column."""
 # ruff: noqa: N802 (the names are OpenCV's)
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ def filter2D(
     delta: float = 0,
     borderType: int = BORDER_DEFAULT,
 ) -> Any:
-    """Correlates every channel of an image with a window.
+    """Correlates every channel of an image with a kernel.
 
     Args:
         src: image (H, W) or (H, W, C) of dtype uint8, uint16, int16, float32 or float64; array or tensor, any strides.
         ddepth: CV_8U, CV_16U, CV_16S, CV_32F or CV_64F, the result's dtype, also as a type with channels (CV_8UC3);
             negative takes the image's. 8 bits go to every depth, 16 bits to themselves or to floats, floats to
             themselves.
-        kernel: the window (kH, kW) of any real dtype; array or tensor, which may stay on the CPU. (k,) is a row, as in
-            OpenCV 5 (OpenCV 4 reads a column); a tuple of numbers is a column.
-        dst: image that receives the result; a number is passed over, as in OpenCV.
+        kernel: taps (kH, kW) of any real dtype; array or tensor, which may stay on the CPU. (k,) is a row, as in OpenCV
+            5 (OpenCV 4 reads a column); a tuple of numbers is a column.
+        dst: image that receives the result; a number is ignored, as in OpenCV.
         anchor: the tap (x, y) that lies on the pixel; -1 means the middle, k // 2.
-        delta: what is added to every sum before it is rounded.
+        delta: number added to every sum before rounding.
         borderType: BORDER_CONSTANT (zeros), BORDER_REPLICATE, BORDER_REFLECT or BORDER_REFLECT_101; BORDER_ISOLATED
             may be added and changes nothing.
 
@@ -67,7 +67,7 @@ def sepFilter2D(
     delta: float = 0,
     borderType: int = BORDER_DEFAULT,
 ) -> Any:
-    """Correlates every channel of an image with a window along its rows and one along its columns.
+    """Correlates every channel of an image with a kernel along its rows and one along its columns.
 
     Args:
         src: image, as in `filter2D`.
@@ -76,11 +76,11 @@ def sepFilter2D(
         kernelY: taps along the height, likewise and of the same dtype.
         dst: image that receives the result.
         anchor: the tap (x, y) that lies on the pixel; -1 means the middle, k // 2.
-        delta: what is added to every sum before it is rounded.
+        delta: number added to every sum before rounding.
         borderType: as in `filter2D`.
 
     Returns:
-        Image of src's shape and kind; what lies between the passes is not rounded.
+        Image of src's shape and kind; values between the passes are not rounded.
 
     Raises:
         ValueError: for a value that is not described above.

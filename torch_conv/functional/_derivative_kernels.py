@@ -1,21 +1,21 @@
-"""Windows of derivatives: float64 taps on the CPU, made once for each choice, as those of _windows.py."""
+"""Kernels of derivatives: float64 taps on the CPU, made once for each choice and cached."""
 
 import torch
 from torch import Tensor
 
-from torch_conv.functional._memory import remembered
-from torch_conv.functional._windows import exact_tensor, outer
+from torch_conv.functional._gaussian_kernels import exact_tensor, outer
+from torch_conv.functional._kernel_cache import cached
 from torch_conv.kernels import laplacian_kernel
 
 
-def gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> Tensor:
-    """The derivative windows x, y, or xx, xy, yy for order 2, as (2 | 3, k, k)."""
+def gradient_kernels(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> Tensor:
+    """The derivative kernels x, y, or xx, xy, yy for order 2, as (2 | 3, k, k)."""
     if not torch.jit.is_scripting():
-        return remembered(_gradient_windows, mode, order, normalized, dtype)
-    return _gradient_windows(mode, order, normalized, dtype)
+        return cached(_gradient_kernels, mode, order, normalized, dtype)
+    return _gradient_kernels(mode, order, normalized, dtype)
 
 
-def _gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> Tensor:
+def _gradient_kernels(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> Tensor:
     difference = [-1.0, 0.0, 1.0]
     if order == 1:
         smooth = [1.0, 2.0, 1.0]
@@ -26,8 +26,8 @@ def _gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtyp
         elif mode == "diff":
             smooth = [0.0, 1.0, 0.0]
         x = torch.outer(exact_tensor(smooth), exact_tensor(difference))
-        windows = torch.stack([x, x.t()])
-        scale = windows.abs().sum([-2, -1], keepdim=True)
+        kernels = torch.stack([x, x.t()])
+        scale = kernels.abs().sum([-2, -1], keepdim=True)
     else:
         # kornia's units: the response to x^2 / 2, x * y and y^2 / 2 becomes 1
         second, smooth, scales = [1.0, -2.0, 1.0], [0.0, 1.0, 0.0], [1.0, 4.0, 1.0]
@@ -36,38 +36,38 @@ def _gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtyp
             difference = [-1.0, -2.0, 0.0, 2.0, 1.0]
         xx = torch.outer(exact_tensor(smooth), exact_tensor(second))
         xy = torch.outer(exact_tensor(difference), exact_tensor(difference))
-        windows = torch.stack([xx, xy, xx.t()])
+        kernels = torch.stack([xx, xy, xx.t()])
         scale = exact_tensor(scales).reshape(3, 1, 1)
-    windows = windows / scale if normalized else windows
-    return windows.to(dtype)
+    kernels = kernels / scale if normalized else kernels
+    return kernels.to(dtype)
 
 
-def gradient_windows3d(mode: str, order: int, dtype: torch.dtype) -> Tensor:
-    """The derivative windows x, y, z, or xx, yy, zz, xy, yz, xz for order 2, as (3 | 6, 3, 3, 3)."""
+def gradient_kernels3d(mode: str, order: int, dtype: torch.dtype) -> Tensor:
+    """The derivative kernels x, y, z, or xx, yy, zz, xy, yz, xz for order 2, as (3 | 6, 3, 3, 3)."""
     if not torch.jit.is_scripting():
-        return remembered(_gradient_windows3d, mode, order, dtype)
-    return _gradient_windows3d(mode, order, dtype)
+        return cached(_gradient_kernels3d, mode, order, dtype)
+    return _gradient_kernels3d(mode, order, dtype)
 
 
-def _gradient_windows3d(mode: str, order: int, dtype: torch.dtype) -> Tensor:
+def _gradient_kernels3d(mode: str, order: int, dtype: torch.dtype) -> Tensor:
     one = exact_tensor([0.0, 1.0, 0.0])
     slope = exact_tensor([-0.5, 0.0, 0.5])
     if order == 1:
         smooth = exact_tensor([0.25, 0.5, 0.25]) if mode == "sobel" else one
         x, y, z = [smooth, smooth, slope], [smooth, slope, smooth], [slope, smooth, smooth]
-        windows = [outer(x), outer(y), outer(z)]
+        kernels = [outer(x), outer(y), outer(z)]
     else:
         bend = exact_tensor([1.0, -2.0, 1.0])
         xx, yy, zz = [one, one, bend], [one, bend, one], [bend, one, one]
         xy, yz, xz = [one, slope, slope], [slope, slope, one], [slope, one, slope]
-        windows = [outer(xx), outer(yy), outer(zz), outer(xy), outer(yz), outer(xz)]
-    return torch.stack(windows).to(dtype)
+        kernels = [outer(xx), outer(yy), outer(zz), outer(xy), outer(yz), outer(xz)]
+    return torch.stack(kernels).to(dtype)
 
 
 def laplacian_taps(ky: int, kx: int, variant: str, dtype: torch.dtype) -> Tensor:
     """The raw taps (ky, kx) of a Laplacian."""
     if not torch.jit.is_scripting():
-        return remembered(_laplacian, ky, kx, variant, dtype)
+        return cached(_laplacian, ky, kx, variant, dtype)
     return _laplacian(ky, kx, variant, dtype)
 
 

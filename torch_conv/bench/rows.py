@@ -1,4 +1,4 @@
-"""The rows of results: their names, families and times, and whether we or the best rival are ahead."""
+"""Rows of results: names, families, times, and the comparison with the best rival."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
 
-from torch_conv.cli.report.numbers import duration
-from torch_conv.cli.report.results import OURS, PAIRED, TIMED, Document, Row
+from torch_conv.bench.documents import OURS, PAIRED, TIMED, Document, Row
+from torch_conv.bench.numbers import duration
 
 # Titles of the parts of scaling.py.
 PARTS = {
@@ -27,14 +27,11 @@ WAYS = {
     "function": "all, by function",
     "staged": "all, no peers",
 }
-# The filter of scaling.py whose border DTensor's convolution has, too.
+# The filter of scaling.py that DTensor's convolution can compute, too.
 FILTER = "filter2d 3x3 constant"
-# Torch's convolution on all GPUs, by the part of scaling.py: halos exchanged by hand, and of DTensors.
-CONVS = {
-    "rivals": ["cat, F.conv2d", "cat, F.conv2d TF32"],
-    "processes": ["DTensor F.conv2d", "DTensor F.conv2d TF32"],
-}
-# First words of filter2d.py's rows that are no names of functions.
+# Torch's convolutions on all GPUs, by part of scaling.py: with exchanged halos, and of DTensors.
+CONVS = {"rivals": ["cat, F.conv2d", "cat, F.conv2d TF32"], "processes": ["DTensor F.conv2d", "DTensor F.conv2d TF32"]}
+# First words of rows of filter2d.py that name no function.
 ANY_WINDOW = ("formats", "widths", "windows", "small")
 
 
@@ -55,7 +52,7 @@ class Contest:
 
 
 def contests(documents: Sequence[Document]) -> Iterator[Contest]:
-    """Every row with a rival. The hand-over's rows have none: the faster of the two kernels runs."""
+    """Every row with a rival. Rows of the hand-over have none, because the faster side serves the call."""
     for document in documents:
         for row in document.rows if document.form in (TIMED, PAIRED) else []:
             if rival := row.get("best_rival"):
@@ -76,23 +73,23 @@ def fastest(row: Row, names: Iterable[str]) -> str | None:
 
 
 def own_chain(row: Row) -> str | None:
-    """The fastest of this library's other ways: of a fused pipeline, filters one after the other."""
+    """The fastest other algorithm of this library; for a fused pipeline, its filters one by one."""
     return fastest(row, (name for name in row["timings"] if name.startswith(f"{OURS} ")))
 
 
 def gain(row: Row) -> float | None:
-    """The own chain's time over that of the call."""
+    """The time of the own chain over the time of the call."""
     chain = own_chain(row)
     return us(row, chain) / us(row, OURS) if chain else None
 
 
 def mean(ratios: Sequence[float]) -> float:
-    """The geometric one."""
+    """The geometric mean."""
     return exp(sum(map(log, ratios)) / len(ratios))
 
 
 def family(document: Document, row: Row) -> str:
-    """The group that a row is counted in: the function that it calls."""
+    """The group of a row: the function that it calls."""
     if document.form != TIMED:
         return f"{document.benchmark} {row.get('part', '')}".strip()
     first = (row["name"].split() or [""])[0]

@@ -1,4 +1,4 @@
-"""A cache of windows that are made of numbers: its keys are the numbers and their types, its bytes are bounded."""
+"""A cache of kernels that are computed from numbers. Keys are the numbers and their types; its bytes are bounded."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import torch
 from torch import _C, Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-MOST_BYTES = 16 << 20  # all windows together
-_LARGEST = MOST_BYTES // 8  # a larger one takes far longer to filter with than to make
-_BESIDE = 1024  # bytes of a window's key and objects, roughly
-# Of these equal values of one type make equal windows. The value of a tensor may change, so it is no key.
+MOST_BYTES = 16 << 20  # all kernels together
+_LARGEST = MOST_BYTES // 8  # the filter with a larger kernel takes far longer than its computation
+_OVERHEAD = 1024  # bytes of a kernel's key and objects, roughly
+# Types whose equal values make equal kernels. The value of a tensor may change, so it is no key.
 _PLAIN = frozenset((int, float, bool, str, type(None), torch.dtype, object))
-_END = object()  # before and behind the numbers of a list or tuple
+_END = object()  # before and after the numbers of a list or tuple
 
 
-def remembered(make: Callable[..., Any], *numbers: Any) -> Any:
-    """Return `make(*numbers)`, from the cache unless tensors are traced, faked or wrapped: a trace records the call."""
+def cached(make: Callable[..., Any], *numbers: Any) -> Any:
+    """`make(*numbers)`, from the cache unless tensors are traced, faked or wrapped: a trace records the call."""
     if not is_plain():
         return make(*numbers)
     # The key holds each number of a list with its type: 3.0 equals 3, and is refused as a size.
@@ -50,7 +50,7 @@ def is_plain() -> bool:
 
 
 class _NotKeptError(Exception):
-    """Carries what is made past the cache, which keeps no call that raises."""
+    """Carries a kernel past the cache, which keeps no call that raises."""
 
 
 @functools.lru_cache(maxsize=None, typed=True)
@@ -59,7 +59,7 @@ def _make_once(make: Callable[..., Any], *flat: Any) -> Any:
     with torch.inference_mode(False), torch.device("cpu"):
         made = make(*_nested(flat))
     size = _bytes_of(made)
-    # numpy's scalars do not change either; its arrays have no hash, and never come here.
+    # numpy's scalars do not change either. Its arrays have no hash, so lru_cache refuses them.
     if size > _LARGEST or not all(type(n) in _PLAIN or type(n).__module__ == "numpy" for n in flat):
         raise _NotKeptError(made)
     if not _count.fits(size):
@@ -81,13 +81,13 @@ def _nested(flat: tuple[Any, ...]) -> list[Any]:
 
 
 class _Count:
-    """The bytes of what is remembered. Threads take no lock: one window more or less does not matter."""
+    """The bytes of the cached kernels. Threads take no lock, because the bound may be exceeded by one kernel."""
 
     def __init__(self) -> None:
         self._bytes = 0
 
     def fits(self, size: int) -> bool:
-        """Adds a window; False where all others must be dropped, and the count begins with this one."""
+        """Counts a kernel. False: the cache must drop all others, and the count restarts with this one."""
         total = self._bytes + size
         self._bytes = total if total <= MOST_BYTES else size
         return total <= MOST_BYTES
@@ -98,4 +98,4 @@ _count = _Count()
 
 def _bytes_of(made: Any) -> int:
     tensors = [made] if isinstance(made, Tensor) else made
-    return sum(t.untyped_storage().nbytes() + _BESIDE for t in tensors)
+    return sum(t.untyped_storage().nbytes() + _OVERHEAD for t in tensors)

@@ -1,4 +1,4 @@
-"""Sizes and standard deviations as they are given for windows: checked, and one per axis. TorchScript compiles it."""
+"""Sizes and standard deviations of kernels: checked, and one per axis. TorchScript compiles this module."""
 # ruff: noqa: UP007
 
 import math
@@ -62,7 +62,7 @@ def _one_or(axes: int) -> str:
 
 
 def odd_sizes(name: str, kernel_size: BroadcastingList2[int], axes: int) -> list[int]:
-    """An odd window size per axis, (y, x) or (z, y, x); TorchScript has made a list of a number already."""
+    """An odd kernel size per axis, (y, x) or (z, y, x). TorchScript passes a list, even for one number."""
     if not torch.jit.is_scripting():
         kernel_size = _whole_numbers(name, kernel_size, axes)
     sizes: list[int] = list(kernel_size)  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ def _whole_numbers(name: str, kernel_size: Any, axes: int) -> list[int]:
 
 
 def size_of(name: str, sigma: float, truncate: float) -> int:
-    """The size of a window of `truncate` standard deviations on each side, as scipy's."""
+    """The size of a kernel with `truncate` standard deviations on each side, as in scipy."""
     if not (truncate > 0 and truncate < math.inf):
         raise ValueError(f"{name}: truncate must be finite and greater than 0, got {truncate}")
     if truncate * sigma > 1e9:
@@ -92,11 +92,11 @@ def size_of(name: str, sigma: float, truncate: float) -> int:
     return 2 * (radius if torch.jit.is_scripting() else fixed(radius)) + 1
 
 
-# A tensor of standard deviations: a row of numbers per axis for every sample.
+# Standard deviations as a tensor: a row per sample, a column per axis.
 
 
 def check_rows(name: str, sigma: Tensor, input: Tensor, axes: int) -> None:
-    """A row for all samples or one for each, of as many numbers as axes."""
+    """Refuses a tensor that has neither one row for all samples nor a row per sample."""
     if sigma.dim() != 2 or sigma.size(1) != axes:
         raise ValueError(f"{name}: sigma must have shape (B, {axes}), got {shape_text(list(sigma.shape))}")
     rows, most = sigma.size(0), axes + 2
@@ -124,7 +124,7 @@ def _are_widths(sigma: Tensor) -> bool:
 
 
 def _examples(rows: Tensor) -> Tensor:
-    """The rows (B, axes) of every example that torch.vmap maps over, one after another."""
+    """The rows (B, axes) of every example that torch.vmap maps over, along a new first dimension."""
     of = torch._C._functorch
     while of.is_functorch_wrapped_tensor(rows):
         dim = of.maybe_get_bdim(rows)
