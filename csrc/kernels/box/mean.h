@@ -29,7 +29,7 @@ struct ShortMean {
   // n * reciprocal / 2^(16 + shift) is n / area and n * error / 2^(16 + shift) of 1 / area too much, with error what
   // reciprocal * area has beyond 2^(16 + shift). Cut to a whole number it is exact while the latter is below 1. For the
   // other areas (from 186 on) the reciprocal is cut instead of rounded up, and n + 1 takes the place of n.
-  // tests/test_box2d.py has every sum over every area.
+  // tests/test_box.py has every sum over every area.
   constexpr explicit ShortMean(int a) : area(uint16_t(a)), half(uint16_t(a / 2)), more(half), reciprocal(0), shift(0) {
     while (2 << shift < a) ++shift;
     const int64_t one = int64_t(65536) << shift, most = 255 * a + half;
