@@ -216,7 +216,7 @@ def test_out_whose_leading_dimensions_do_not_merge(device, name):
 VOLUMES = [(1, 1, 1), (2, 3, 4), (5, 9, 33), (2, 2, 7, 12, 40)]
 
 
-# On the CPU volumes are never one launch: test_gaussian_gradient_magnitude3d.py has the chain against the reference.
+# On the CPU volumes are never one launch: test_pipelines.py has the chain against the reference.
 
 
 @pytest.mark.cuda
