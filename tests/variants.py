@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 import torch
 from strategies import make_window
@@ -10,15 +12,26 @@ from tolerance import assert_same_bits
 
 import torch_conv
 
+
+def variants_of(*folders: str) -> list[str]:
+    """The names in the lists of candidates of these folders of csrc/kernels, each once."""
+    found: list[str] = []
+    for folder in folders:
+        found += re.findall(r'\{"(\w+)",\s*\w*refusal\b', (KERNELS / folder / "plan.h").read_text())
+    assert found, folders
+    return list(dict.fromkeys(found))
+
+
+KERNELS = Path(__file__).resolve().parent.parent / "csrc" / "kernels"
 VARIANTS = {
-    "direct": ["reg", "tile", "tile_tma", "channels", "column", "window", "general"],
-    "separable": ["tile", "tile_tma", "ring", "ring_unaligned", "strip", "shared", "two_pass"],
-    "box": ["bytes", "streaming", "plain", "strips", "groups"],
-    "direct3d": ["streaming_tma", "streaming", "window", "general", "planes", "channels"],
-    "separable3d": ["streaming", "streaming_unaligned", "passes"],
-    "box3d": ["streaming", "plain", "strips", "groups", "depth_ring", "depth_groups", "depth"],
-    "fused": ["streaming", "tile_tma", "tile"],
-    "fused3d": ["streaming"],
+    "direct": variants_of("direct2d"),
+    "separable": variants_of("separable2d"),
+    "box": variants_of("box"),
+    "direct3d": variants_of("direct3d"),
+    "separable3d": [*variants_of("separable3d"), "passes"],  # filters along each axis, of two other families
+    "box3d": variants_of("box", "box/depth"),
+    "fused": variants_of("fused"),
+    "fused3d": variants_of("fused3d"),
 }
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8]
 SHAPES = [(2, 3, 40, 64), (1, 1, 5, 128), (1, 2, 130, 520), (3, 1, 33, 333), (1, 1, 9, 1918), (300, 1, 7, 48)]
