@@ -7,6 +7,7 @@ import inspect
 import pytest
 import torch
 from opencv_cases import FUNCTIONS, image
+from refusals import refuses
 
 np = pytest.importorskip("numpy")
 cv2 = pytest.importorskip("cv2")
@@ -106,8 +107,7 @@ def test_numbers_are_no_windows():
 def test_numbers_that_want_a_gradient_are_refused(name, argument):
     args = (torch.ones(4, 5), -1) if name == "Laplacian" else (torch.ones(4, 5), -1, 1, 0)
     wants = torch.tensor(1.0, requires_grad=True)
-    with pytest.raises(ValueError) as refused:
+    with refuses(ValueError, f"{name}: {argument} must not require a gradient, because a number gets none"):
         getattr(ours, name)(*args, **{argument: wants})
-    assert str(refused.value) == f"{name}: {argument} must not require a gradient, because a number gets none"
     with torch.no_grad():
         getattr(ours, name)(*args, **{argument: wants})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from refusals import BORDERS, DTYPES, TAP_DTYPES, check_operator, check_type, check_value, flatten, ones
+from refusals import BORDERS, DTYPES, TAP_DTYPES, check_operator, check_type, check_value, flatten, ones, refuses
 from strategies import make_image, make_window
 
 import torch_conv
@@ -283,13 +283,11 @@ def test_what_is_ours_about_volumes_is_keyword_only(call, args):
 def test_padding_handed_to_torch(options, kwargs, sentence):
     """With the same checks as on our own path."""
     weight = ones(3, 1, 3, 3) if options else ones(9, 3, 3, 3)
-    with pytest.raises(ValueError) as caught:
+    with refuses(ValueError, f"conv2d: {sentence}"):
         torch_conv.conv2d(ones(2, 3, 8, 8), weight, padding_mode="reflect", **options, **kwargs)
-    assert str(caught.value) == f"conv2d: {sentence}"
     if kwargs["padding"] != (1, 1, 1):
-        with pytest.raises(ValueError) as caught:
+        with refuses(ValueError, f"conv3d: {sentence}"):
             torch_conv.conv3d(ones(2, 3, 4, 8, 8), weight[..., None], padding_mode="reflect", **options, **kwargs)
-        assert str(caught.value) == f"conv3d: {sentence}"
 
 
 @pytest.mark.parametrize("weight", [ones(3, 1, 3, 3), ones(9, 3, 3, 3)], ids=["ours", "torch's"])
@@ -308,6 +306,5 @@ def test_numbers_are_told_from_equal_ones(device, weight, good, bad, sentence):
     groups = 3 // weight.shape[1]
     for _ in range(2):
         torch_conv.conv2d(image, weight, groups=groups, **good)
-        with pytest.raises(TypeError) as caught:
+        with refuses(TypeError, f"conv2d: {sentence}"):
             torch_conv.conv2d(image, weight, groups=groups, **bad)
-        assert str(caught.value) == f"conv2d: {sentence}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from refusals import refuses
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
@@ -136,9 +137,8 @@ def test_says_what_is_handed_to_torch(device):
 
 def test_refuses_what_the_call_refuses(device):
     image = make_image((4, 5), device=device)
-    with pytest.raises(ValueError) as caught:
+    with refuses(ValueError, "filter2d: kernel must have 2, 3 or 4 dimensions, got 1"):
         torch_conv.explain(torch_conv.filter2d, image, torch.ones(3))
-    assert str(caught.value) == "filter2d: kernel must have 2, 3 or 4 dimensions, got 1"
     kernel = make_window((3, 3))
     expected = torch_conv.reference.filter2d(image.cpu().double(), kernel)
     torch.testing.assert_close(torch_conv.filter2d(image, kernel).cpu().double(), expected, rtol=1e-5, atol=1e-5)

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import torch
 from oracle import exact
+from refusals import refuses
 from strategies import BORDERS, DTYPES, make_image, make_window
 from tolerance import INTEGER_RANGE, ROUNDING, UNIT, assert_same_bits
 
@@ -263,9 +264,8 @@ def test_nan_stays_in_its_windows(device):
     ],
 )
 def test_refusals(window, options, why):
-    with pytest.raises(ValueError) as caught:
+    with refuses(ValueError, f"filter2d: algorithm 'low_rank' cannot serve this call: {why}"):
         filter2d(torch.zeros(40, 50), window, algorithm="low_rank", **options)
-    assert str(caught.value) == f"filter2d: algorithm 'low_rank' cannot serve this call: {why}"
 
 
 @pytest.mark.cuda

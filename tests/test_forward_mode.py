@@ -12,6 +12,7 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
+from refusals import refuses
 from strategies import make_image, make_window
 from torch.autograd import forward_ad
 
@@ -93,9 +94,8 @@ def test_ours_refuse_tangents(device, name):
     x, k = make_image((2, 3, 9, 11), device=device), make_window((3, 3), device=device)
 
     def check(call):
-        with pytest.raises(RuntimeError) as caught:
+        with refuses(RuntimeError, f"{name}: {SENTENCE}"):
             call()
-        assert str(caught.value) == f"{name}: {SENTENCE}"
 
     check(lambda: torch.func.jvp(lambda v: REFUSING[name](v, k), (x,), (torch.ones_like(x),)))
     with forward_ad.dual_level():
@@ -116,9 +116,8 @@ def test_shards_refuse_tangents(device):
             ("filter2d", lambda: torch_conv.filter2d(parts, make_window((3, 3), device=device))),
             ("conv2d", lambda: torch_conv.conv2d(parts, make_window((3, 1, 3, 3), device=device), groups=3)),
         ):
-            with pytest.raises(RuntimeError) as caught:
+            with refuses(RuntimeError, f"{name}: {SENTENCE}"):
                 call()
-            assert str(caught.value) == f"{name}: {SENTENCE}"
 
 
 def test_a_wrong_call_is_refused_for_what_is_wrong(device):
@@ -150,9 +149,8 @@ def test_operators_refuse_tangents(device, name):
     x, k = make_image((2, 3, 9, 11), device=device), make_window((3, 3), device=device)
     along, call = torch.ones_like(x), OPERATORS[name]
     sentence = f"{name.split(',')[0]}: {SENTENCE}"
-    with pytest.raises(RuntimeError) as caught:
+    with refuses(RuntimeError, sentence):
         torch.func.jvp(lambda v: call(v, k), (x,), (along,))
-    assert str(caught.value) == sentence
     with forward_ad.dual_level():
         for grad in (torch.no_grad, torch.enable_grad):
             with grad(), pytest.raises(RuntimeError) as caught:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from refusals import refuses
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torch_conv
@@ -89,9 +90,8 @@ REFUSED = [
 
 @pytest.mark.parametrize(("call", "sentence"), REFUSED)
 def test_refusals(call, sentence):
-    with pytest.raises(RuntimeError) as refusal:
+    with refuses(RuntimeError, sentence):
         call(image(1, 4, 12, 10))
-    assert str(refusal.value) == sentence
 
 
 def test_a_pinned_algorithm_is_that_of_the_whole(device):
@@ -169,6 +169,5 @@ FAKES_REFUSE = [
 @pytest.mark.parametrize(("call", "sentence"), FAKES_REFUSE)
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_fakes_refuse_as_kernels_do(call, sentence, device):
-    with pytest.raises(RuntimeError) as refusal:
+    with refuses(RuntimeError, sentence):
         call(image(1, 1, 3, 3).to(device), image(3, 3).to(device))
-    assert str(refusal.value) == sentence

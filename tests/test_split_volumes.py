@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from splits import A100, GPU_PLACES, H100, IN_PLACE, SLEEP, assert_same, check, devices_at
+from splits import (
+    A100,
+    GPU_PLACES,
+    H100,
+    IN_PLACE,
+    amid_other_memory,
+    assert_same,
+    check,
+    check_just_written,
+    devices_at,
+)
 from strategies import BORDERS, make_image, make_window
 from tolerance import assert_same_bits
 
@@ -281,16 +291,11 @@ def test_windows_on_gpus(devices, on_gpu):
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", ["separable 7", "separable 7, odd rows", "direct 3", "direct 7", "direct 7, odd rows"])
 def test_shards_amid_other_memory(devices, name):
-    """Each shard a part of a tensor of its own, with NaN around it and other strides; also in repeated calls."""
+    """Also in repeated calls."""
     function, shape, sizes = CALLS[name]
     volume, to = make_image(shape), devices(3)
     expected = function(volume.to(to[0]), border_type="circular")
-    shards = []
-    for i, (part, device) in enumerate(zip(volume.split(sizes, -3), to, strict=True)):
-        n, c, d, h, w = part.shape
-        memory = torch.full((n, c + i, d + 2 * i, h, w), float("nan"), device=device)
-        shards.append(memory[:, i:, i : i + d].copy_(part))
-    parts = SplitTensor.from_shards(shards, -3)
+    parts = amid_other_memory(volume, sizes, -3, to)
     text = str(torch_conv.explain(function, parts, border_type="circular"))
     assert IN_PLACE in text and "copied" not in text
     for _ in range(3):
@@ -300,21 +305,8 @@ def test_shards_amid_other_memory(devices, name):
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", ["separable 7", "separable 15", "direct 3", "direct 7"])
 def test_neighbours_that_were_just_written(devices, name, side_streams):
-    """A call reads what others have put into the shards before it, and is done before they are written again."""
     function, shape, sizes = CALLS[name]
-    parts = split(make_image(shape), devices(3), -3, sizes)
-    for seed in range(4):
-        volume = make_image(shape, seed=seed)
-        expected = function(volume.to("cuda:0"))
-        made = [part.to(shard.device) for part, shard in zip(volume.split(sizes, -3), parts.shards, strict=True)]
-        for shard, part in zip(parts.shards, made, strict=True):
-            with torch.cuda.device(shard.device):
-                torch.cuda._sleep(SLEEP // 20)
-            shard.copy_(part)
-        got = function(parts)
-        for shard in parts.shards:
-            shard.fill_(float("nan"))
-        assert_same(got, expected)
+    check_just_written(function, shape, sizes, -3, devices)
 
 
 @pytest.mark.cuda

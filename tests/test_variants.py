@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 import torch
 from oracle import exact, magnitude
+from refusals import refuses
 from strategies import BORDERS, lay_out, make_image, make_window
 from tolerance import assert_same_bits, assert_within
 from variants import (
@@ -274,9 +275,8 @@ def test_an_impossible_pin_is_refused(device, monkeypatch):
         "filter3d": lambda x: call_direct3d(3, 3, 3)(x.expand(2, 9, 11)),
         "box_blur3d": lambda x: call_box3d(3, 3, 3)(x.expand(2, 9, 11)),
     }.items():
-        with pytest.raises(ValueError) as caught:
+        with refuses(ValueError, f"{name}: variant 'no_such_kernel' cannot serve this call"):
             call(image)
-        assert str(caught.value) == f"{name}: variant 'no_such_kernel' cannot serve this call"
     monkeypatch.delenv("TORCH_CONV_VARIANT")
     assert call_direct(3)(image).shape == image.shape
 
