@@ -1,9 +1,9 @@
-"""Plants one fault at a time and says which tests see it: those of `make test`, or only those of `make test-all`.
+"""Plants one fault at a time and prints which tests find it: those of `make test`, or only those of `make test-all`.
 
-python tests/mutants.py            # all of them, an hour on two cores; the checkout must be clean and is left so
-python tests/mutants.py symmetric  # those whose name holds a text
+    python tests/mutants.py            # all of them, an hour on two cores; the checkout must be clean and is left so
+    python tests/mutants.py symmetric  # those whose name holds a text
 
-A mutant names the test files that could see it; what they do not see is taken for unseen.
+A mutant names the test files that could find it. The other files are not run.
 """
 
 # ruff: noqa: E501

@@ -1,7 +1,7 @@
-"""The cases of test_distributed.py and what they share; every process of a group runs them all.
+"""The cases of test_distributed.py share this. Every process of a group runs all cases.
 
-A case compares this rank's part of the result with its part of what the function gives for the whole image, which every
-rank makes from the same seed.
+Every rank makes the whole image from the same seed. A case compares this rank's part of the result with the same part
+of the result of the whole image.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def test_in_shards_of_samples_or_channels(device):
         torch_conv.causal_conv1d(**given | {"x": torch_conv.split(given["x"], [device] * 2, 2)})
 
 
-def test_under_the_package_s_name(device):
+def test_name_of_the_causal_conv1d_package(device):
     x, weight = make_image((1, 4, 9), device=device), make_window((4, 4), device=device)
     assert causal_conv1d_fn is torch_conv.causal_conv1d
     assert_same_bits(

@@ -188,7 +188,7 @@ def test_no_elements(device):
     assert_same_bits(state, before)
 
 
-def test_under_the_package_s_name():
+def test_name_of_the_causal_conv1d_package():
     assert compat.causal_conv1d_update is torch_conv.causal_conv1d_update
 
 

@@ -77,7 +77,7 @@ def command(*arguments, **options):
 
 
 @pytest.mark.parametrize("way", ["filter", "volume", "scaling"])
-def test_what_exists_stays_without_force(photo, capsys, way):
+def test_existing_files_stay_without_force(photo, capsys, way):
     out = photo.with_name("out.png")
     out.write_text("precious")
     arguments = commands(photo, out)[way]

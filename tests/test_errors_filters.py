@@ -246,7 +246,7 @@ def test_bad_dtypes(device, name, args, kwargs, sentence):
 
 
 @pytest.mark.parametrize("call", [torch_conv.filter2d, torch_conv.filter2d_separable, torch_conv.box_blur])
-def test_what_is_ours_is_keyword_only(call):
+def test_own_arguments_are_keyword_only(call):
     first = (ones(4, 5), 3) if call is torch_conv.box_blur else (ones(4, 5), ones(3), ones(3))
     with pytest.raises(TypeError):
         call(*first, "reflect", True, True, "same", 0.0, 0.0, 0.0)
@@ -263,7 +263,7 @@ def test_what_is_ours_is_keyword_only(call):
         (torch_conv.conv3d, (ones(1, 2, 4, 5), ones(1, 1, 1, 1, 1), None, 1, 0, 1, 1, "zeros")),
     ],
 )
-def test_what_is_ours_about_volumes_is_keyword_only(call, args):
+def test_own_arguments_for_volumes_are_keyword_only(call, args):
     call(*args[:-1])
     with pytest.raises(TypeError, match=f"^{call.__name__}: .* must be given by keyword$"):
         call(*args)

@@ -302,7 +302,7 @@ def test_types(device, name, args, kwargs, sentence):
         ("gaussian_gradient_magnitude3d", (IMAGE[None], 3, 1.0, "reflect", "sobel")),
     ],
 )
-def test_what_is_ours_is_keyword_only(name, args):
+def test_own_arguments_are_keyword_only(name, args):
     getattr(torch_conv, name)(*args[:-1])
     with pytest.raises(TypeError, match=f"^{name}: .* must be given by keyword$"):
         getattr(torch_conv, name)(*args)

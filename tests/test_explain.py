@@ -121,7 +121,7 @@ def test_plans_of_pipelines(device, name):
         assert f"launches 1; bytes {4 * image.numel() * (1 + outputs)}, flops " in line
 
 
-def test_plans_of_a_volume_s_gradient(device):
+def test_plans_of_the_gradient_of_a_volume(device):
     volume = make_image((2, 9, 20, 31), device=device)
     plan = torch_conv.explain(torch_conv.gaussian_gradient_magnitude3d, volume, 3, 1.0, algorithm="separable")
     assert all(line.startswith("gaussian_gradient3d: ") for line in plan.lines)

@@ -60,7 +60,7 @@ def test_few_taps(cuda, dtype, channels, size):
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_not_finite_stays_in_its_windows(cuda, dtype, value):
+def test_nonfinite_pixels_reach_their_windows_only(cuda, dtype, value):
     """Neighbouring channels and pixels share products."""
     clean = lay_out(make_image((2, 16, 40, 61), dtype), "channels_last")
     for size in SIZES:
@@ -171,7 +171,7 @@ def hopper(monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
 
 
-def test_what_auto_takes(hopper, monkeypatch):
+def test_algorithm_of_auto(hopper, monkeypatch):
     image = empty()
     for window in (own(5, 5), own(2, 6), own(9, 9)):
         for options in ({}, {"padding": "valid"}, {"algorithm": "tensor_core"}, {"out": empty()}):
@@ -233,7 +233,7 @@ def test_says_why_not_for_few_taps(hopper):
         assert MMA not in line_of(empty(), window, **options)  # no depthwise convolution of half precision
 
 
-def test_the_result_s_dtype_has_a_say(hopper):
+def test_plan_depends_on_the_dtype_of_the_result(hopper):
     """9x9 windows of rank 1 that no tensor core serves are separable filters."""
     image, wide = empty(), {"output_dtype": torch.float32}
     assert plan_of(image, own(9, 9)) == plan_of(image, own(9, 9), output_dtype=torch.float16) == MMA

@@ -1,7 +1,7 @@
-"""Forward-mode AD: convolutions carry tangents by torch, everything else refuses them; none is lost without a word.
+"""Forward-mode AD: torch carries the tangents of convolutions, everything else refuses them.
 
-Neither by the functions, nor by direct calls of the operators or scripts; what is compiled under an open level, or
-wrapped inside a transform of another, is refused where it cannot be told.
+Functions, direct calls of operators and scripts lose no tangent without an error. Some calls cannot tell whether a
+tangent is there: calls compiled under an open level, or wrapped inside a transform of another. They are refused.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def test_scripts_refuse_tangents(device):
         torch.testing.assert_close(scripted(x, k), torch_conv.filter2d(x, k))
 
 
-def test_what_may_have_a_tangent_is_refused(device):
+def test_calls_that_may_have_a_tangent_are_refused(device):
     torch._dynamo.reset()
     x, k = make_image((2, 3, 9, 11), device=device), make_window((3, 3), device=device)
     compiled = torch.compile(lambda v: torch_conv.filter2d(v, k), backend="eager")
@@ -181,7 +181,7 @@ def test_what_may_have_a_tangent_is_refused(device):
 
 @pytest.mark.filterwarnings("ignore:.*(prototype|beta|deprecated)")
 @pytest.mark.parametrize("name", REFUSING)
-def test_what_is_not_dense_is_refused_for_that(device, name):
+def test_tensors_that_are_not_dense_are_refused(device, name):
     call, window = getattr(torch_conv, name), make_window((3, 3), device=device)
     rest = {
         "conv2d": [window[None, None]],

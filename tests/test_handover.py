@@ -168,7 +168,7 @@ def test_unknown_sizes_get_the_route_of_all_sizes(machine, gradient, case):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("call", [*CALLS, *VOLUMES])
-def test_what_torch_serves_is_torch_s(device, call, dtype):
+def test_calls_handed_to_torch_have_its_bits(device, call, dtype):
     if call in VOLUMES and device != "cpu":
         pytest.skip("ours are ahead on CUDA")
     image, weight, bias, options = made(call, device, dtype)
@@ -249,7 +249,7 @@ def test_ours_got_ahead(device, call):
 
 
 @pytest.mark.parametrize("call", [*CALLS, *VOLUMES, *OURS])
-def test_gradients_are_torch_s_whoever_serves_the_call(device, call):
+def test_gradients_agree_with_torch_for_both_implementations(device, call):
     image, weight, bias, options = made(call, device)
     conv, _operator = of(weight)
     theirs = [t.clone().requires_grad_() for t in (image, weight, bias)]

@@ -111,7 +111,7 @@ def test_reading(device, name):
 
 
 @pytest.mark.parametrize("name", sorted(WRITERS.keys() - ON_CUDA_ALONE))
-def test_what_is_refused_changes_nothing(device, name):
+def test_refused_calls_change_nothing(device, name):
     """Complex numbers, with and without their own bit, together with a negated tensor that would be written."""
     arguments = given(name, 0, device)
     written = WRITERS[name]

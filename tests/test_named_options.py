@@ -100,7 +100,7 @@ def test_out(device, name):
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("border", ["clamp", "Reflect"])
-def test_errors_carry_the_function_s_own_name(device, name, border):
+def test_errors_name_the_function_that_was_called(device, name, border):
     with pytest.raises(ValueError) as caught:
         image = torch.zeros(shape_for(name, 1, 1, 8, 9), device=device)
         getattr(torch_conv, name)(image, *CALLS[name], border_type=border)

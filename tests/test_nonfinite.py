@@ -12,7 +12,7 @@ import torch_conv
 
 SIZE = (5, 8)
 CALLS = {
-    # Of products of matrices: test_filter2d_tensor_core.
+    # Of products of matrices: test_tensor_core.
     "filter2d": lambda x, border: torch_conv.filter2d(x, make_window(SIZE).abs() + 0.1, border, algorithm="direct"),
     "filter2d_separable": lambda x, border: torch_conv.filter2d_separable(
         x, make_window(SIZE[1:]).abs() + 0.1, make_window(SIZE[:1]).abs() + 0.1, border

@@ -13,7 +13,7 @@ from tolerance import assert_same_bits
 import torch_conv
 
 # Boxes over floats are left out, whose bits depend on the row: test_box_order holds them; so are products of matrices,
-# which 'auto' may take: test_filter2d_tensor_core and test_separable_tensor_core hold theirs.
+# which 'auto' may take: test_tensor_core.py has their tests.
 CHAIN = {"algorithm": "direct"}
 CHAINS = {"algorithm": "separable"}
 CALLS = {

@@ -72,7 +72,7 @@ def test_plans(image, monkeypatch):
         assert kernels(box(31), parts) == []
 
 
-def test_where_rows_are_copied(monkeypatch):
+def test_calls_that_copy_rows(monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     image, cut = torch.zeros(1, 3, 300, 640), ["cpu"] * 3
     for other in (image[..., :637].byte(), image.short(), image.double()):

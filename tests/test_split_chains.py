@@ -97,7 +97,7 @@ def test_plans(chain, reach, monkeypatch):
 
 
 @EACH
-def test_where_rows_are_copied(chain, reach, monkeypatch):
+def test_calls_that_copy_rows(chain, reach, monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     image, cut = torch.zeros(1, 3, 300, 640), ["cpu"] * 3
     parts = split(image, cut, -2)

@@ -68,7 +68,7 @@ def test_by_default_all_gpus_or_the_cpu():
     assert [str(d) for d in split(torch.zeros(3, 4)).spec.devices] == expected
 
 
-def test_what_it_says_of_itself():
+def test_repr_and_attributes():
     image = make_image((2, 3, 10, 7), torch.float16)
     parts = split(image, CPUS)
     assert repr(parts) == "SplitTensor((2, 3, 10, 7) float16 along dim -2: 4 on cpu, 3 on cpu, 3 on cpu)"
@@ -304,7 +304,7 @@ def test_every_way_to_call(devices, mode):
                 assert_same_bits(got.gather("cpu"), expected)
 
 
-def test_what_the_whole_image_would_be_refused(devices):
+def test_refusals_of_the_whole_image_hold_for_shards(devices):
     parts = split(make_image((1, 1, 9, 10)), devices(3))
     kernel = make_window((3, 3))
     for call in (

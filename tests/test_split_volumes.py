@@ -91,7 +91,7 @@ def test_plans(name, monkeypatch):
         assert launches(call, volume, [20, 20, 20]) == kernel
 
 
-def test_where_strips_stay(monkeypatch):
+def test_calls_that_copy_strips(monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     volume = torch.zeros(1, 2, 60, 40, 64)
     for call, there in ((separable(7), "separable/streaming"), (direct(7), "direct/streaming_tma")):

@@ -115,7 +115,7 @@ def test_witness_opencv(device):
     np.testing.assert_array_equal(got[~ties], expected[~ties])
 
 
-def test_what_is_kept_is_the_magnitude(device):
+def test_kept_pixels_have_the_magnitude(device):
     image = make_image((2, 3, 30, 41), device=device)
     thin, magnitude = torch_conv.thin_edges(image, 5, 1.2), torch_conv.gaussian_sobel(image, 5, 1.2)
     kept = thin > 0

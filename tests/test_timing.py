@@ -162,7 +162,7 @@ def test_a_drift_meets_all_alike():
     assert 1 <= median(samples["noisy"]) / median(samples["still"]) <= 1.2
 
 
-def test_when_a_median_is_known():
+def test_precision_at_which_a_median_is_known():
     """0.93 of 0.032 over the root of 9 is just below 1 %, of 0.034 above; a single sample is all there will be."""
     for spread, enough in ((0.032, True), (0.034, False)):
         quarters = [1 - spread / 2] * 3 + [1.0] * 3 + [1 + spread / 2] * 3
@@ -172,7 +172,7 @@ def test_when_a_median_is_known():
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("graph", [True, False])
-def test_what_refuses_capture_is_timed_without_its_host(cuda, graph):
+def test_calls_that_refuse_capture_are_timed_without_their_host(cuda, graph):
     image = torch.rand(4096, 4096, device=cuda)
 
     def refusing():
