@@ -10,15 +10,7 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-DTYPES = [
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float64,
-    torch.uint8,
-    torch.int16,
-    torch.uint16,
-]
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.int16, torch.uint16]
 FLOATS = [d for d in DTYPES if d.is_floating_point]
 INTEGERS = [d for d in DTYPES if not d.is_floating_point]
 EXTENDING = ["constant", "replicate", "reflect", "symmetric", "circular"]

@@ -260,11 +260,7 @@ REFUSED = [
     ((SEQUENCES, ones(3, 0)), {}, "weight must have shape (3, k) with k at least 1, got (3, 0)"),
     ((SEQUENCES, WINDOWS, ones(2)), {}, "bias must have shape (3,), got (2,)"),
     ((SEQUENCES, WINDOWS), {"activation": "relu"}, "activation must be None, 'silu' or 'swish', got 'relu'"),
-    (
-        (SEQUENCES, WINDOWS, None, ones(2, 7, dtype=torch.int32)),
-        {},
-        "seq_idx must have shape (2, 8), got (2, 7)",
-    ),
+    ((SEQUENCES, WINDOWS, None, ones(2, 7, dtype=torch.int32)), {}, "seq_idx must have shape (2, 8), got (2, 7)"),
     ((SEQUENCES, WINDOWS, None, None, ones(2, 3, 4)), {}, "initial_states must have shape (2, 3, 3), got (2, 3, 4)"),
     (
         (SEQUENCES, WINDOWS, None, ones(2, 8, dtype=torch.int32), ones(2, 3, 3)),

@@ -57,11 +57,7 @@ def filtering(photo, out, *options):
 
 
 def commands(photo, out):
-    return {
-        "filter": filtering(photo, out),
-        "volume": [*BENCH, "--json", out],
-        "scaling": [*SCALING, "--json", out],
-    }
+    return {"filter": filtering(photo, out), "volume": [*BENCH, "--json", out], "scaling": [*SCALING, "--json", out]}
 
 
 def command(*arguments, **options):

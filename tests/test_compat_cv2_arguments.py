@@ -247,7 +247,7 @@ TYPES = {
         ((f, -1, k3.astype(complex)), {}, "kernel must be real numbers, got complex128"),
     ],
     "sepFilter2D": [
-        ((f, -1, k3[0], np.ones(3)), {}, "kernelX and kernelY must have one dtype, got float32 and float64"),
+        ((f, -1, k3[0], np.ones(3)), {}, "kernelX and kernelY must have one dtype, got float32 and float64")
     ],
     "GaussianBlur": [((f, 3, 1), {}, "ksize must be two integers, x first, got 3")],
     "blur": [

@@ -27,16 +27,7 @@ FORMS = {
     "ddepth": [-1, cv2.CV_32F, -2, 1, *WHOLE[2:]],  # with CV_16F, OpenCV's Laplacian writes beyond its image
     "dst": [None, 0, 3, 2.5, True, np.float64(1), (), (1, 2), "3", [1, 2], {}],
     "ksize": [(3, 5), [5, 3], np.array([3, 5]), (np.int64(3), 5), 3, (3,), (3, 3, 3), (3.0, 3), (True, 3), ()],
-    "kernel": [
-        ROW[:, None],
-        *KERNELS_OF_5,
-        ROW[None],
-        tuple(ROW),
-        ROW[:, None, None],
-        [1.0],
-        ((1.0,),),
-        "x",
-    ],
+    "kernel": [ROW[:, None], *KERNELS_OF_5, ROW[None], tuple(ROW), ROW[:, None, None], [1.0], ((1.0,),), "x"],
     "kernelX": [ROW, ROW[:, None], tuple(ROW), np.array(2.0), [1.0], "x"],
     "kernelY": [ROW, ROW[None], tuple(ROW), [1.0], "x"],
     "sigmaX": [1.5, 0, *NUMBER],

@@ -152,14 +152,8 @@ def test_a_meta_tensor_has_a_shape_alone(kernel_device):
             "structure_tensor: kernel_x must be on cpu, got meta",
         ),
         (lambda x, k: torch_conv.laplacian(x, 3, out=x.to("meta")), "laplacian: out must be on cpu, got meta"),
-        (
-            lambda x, k: torch_conv.conv2d(x[None], k[None, None].to("meta")),
-            "conv2d: weight must be on cpu, got meta",
-        ),
-        (
-            lambda x, k: torch_conv.conv2d(x[None].to("meta"), k[None, None]),
-            "conv2d: weight must be on meta, got cpu",
-        ),
+        (lambda x, k: torch_conv.conv2d(x[None], k[None, None].to("meta")), "conv2d: weight must be on cpu, got meta"),
+        (lambda x, k: torch_conv.conv2d(x[None].to("meta"), k[None, None]), "conv2d: weight must be on meta, got cpu"),
         (
             lambda x, k: torch_conv.conv2d(x[None], k[None, None], ones(1).to("meta")),
             "conv2d: bias must be on cpu, got meta",

@@ -64,11 +64,7 @@ OPERATORS = {
         ((IMAGE, [], []), {}, "kernels_x and kernels_y must be equally many, 1 to 3, got 0 and 0"),
         ((IMAGE, [ROW], [ROW, ROW]), {}, "kernels_x and kernels_y must be equally many, 1 to 3, got 1 and 2"),
         ((IMAGE, [ROW] * 4, [ROW] * 4), {}, "kernels_x and kernels_y must be equally many, 1 to 3, got 4 and 4"),
-        (
-            (IMAGE, [ROW, ones(5)], [ROW, ROW]),
-            {},
-            "kernels_x must have the same number of taps each, got 3 and 5",
-        ),
+        ((IMAGE, [ROW, ones(5)], [ROW, ROW]), {}, "kernels_x must have the same number of taps each, got 3 and 5"),
         ((IMAGE, [ROW, ROW], [ones(1), ROW]), {}, "kernels_y must have the same number of taps each, got 1 and 3"),
         ((IMAGE, [ones(4)], [ROW]), {}, "kernels_x must have an odd number of taps, got 4"),
         *(((IMAGE, [ROW], [ROW]), options, sentence) for options, sentence in SHARED),
@@ -83,10 +79,7 @@ OPERATORS = {
         ((IMAGE, ROW, ROW), {"mode": "laplace"}, MODES),
         *(((IMAGE, ROW, ROW), options, sentence) for options, sentence in too_large("5x5")),
     ],
-    "thin_edges2d": [
-        *KERNELS,
-        *(((IMAGE, ROW, ones(1)), options, sentence) for options, sentence in too_large("5x7")),
-    ],
+    "thin_edges2d": [*KERNELS, *(((IMAGE, ROW, ones(1)), options, sentence) for options, sentence in too_large("5x7"))],
     "gaussian_gradient3d": [
         ((IMAGE, ROW, ROW, ROW), {}, "input must have at least 3 dimensions, got 2"),
         ((IMAGE[None], ROW, ROW, ones(2)), {}, "kernel_z must have an odd number of taps, got 2"),
@@ -241,11 +234,7 @@ def test_a_sigma_for_every_sample_or_one_for_all(device, name):
     for lead, rows, sentence in (
         ((2, 3), 3, "sigma's first dimension must be 1 or the batch size 2, got 3"),
         ((2,), 2, "sigma's first dimension must be 1 or the batch size 1, got 2"),
-        (
-            (2, 1, 3),
-            2,
-            f"sigma must be one shared row where the input has more than {axes + 2} dimensions, got 2",
-        ),
+        ((2, 1, 3), 2, f"sigma must be one shared row where the input has more than {axes + 2} dimensions, got 2"),
     ):
         image = torch.zeros(*lead, *space, device=device)
         with refuses(ValueError, f"{name}: {sentence}"):

@@ -123,10 +123,7 @@ def test_errors_name_the_function_that_was_called(device, name, border):
             lambda f, x, bad: f.gaussian_blur2d(x, 3, torch.tensor([[bad, 1.0]])),
             "gaussian_blur2d: sigma must be finite and greater than 0, got [[{}, 1.0]]",
         ),
-        (
-            lambda f, x, bad: f.unsharp_mask(x, 3, bad),
-            "unsharp_mask: sigma must be finite and greater than 0, got {}",
-        ),
+        (lambda f, x, bad: f.unsharp_mask(x, 3, bad), "unsharp_mask: sigma must be finite and greater than 0, got {}"),
         (
             lambda f, x, bad: f.gaussian_laplace(x, bad),
             "gaussian_laplace: sigma must be finite and greater than 0, got {}",

@@ -145,11 +145,7 @@ CALLS = {
     ),
     "separable 5 of many channels": (lambda: by_hand(photo(8), 5), "separable/shared", "separable/shared"),
     "separable 15, photo": (lambda: by_hand(photo(3, torch.uint8), 15), "tensor_core/mma", "separable/tile"),
-    "separable 15, five channels": (
-        lambda: by_hand(photo(5, torch.uint8), 15),
-        "separable/shared",
-        "separable/shared",
-    ),
+    "separable 15, five channels": (lambda: by_hand(photo(5, torch.uint8), 15), "separable/shared", "separable/shared"),
     "separable 63, four channels": (
         lambda: by_hand(photo(4, torch.float16), 63),
         "tensor_core/mma",

@@ -10,17 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import ON_TENSOR_CORES
-from splits import (
-    IMAGES,
-    PLACES,
-    VOLUMES,
-    assert_same,
-    check,
-    check_random,
-    cuts,
-    devices_at,
-    with_random_splits,
-)
+from splits import IMAGES, PLACES, VOLUMES, assert_same, check, check_random, cuts, devices_at, with_random_splits
 from strategies import (
     BORDERS,
     DTYPES,

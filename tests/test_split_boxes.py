@@ -6,16 +6,7 @@ import re
 
 import pytest
 import torch
-from splits import (
-    GPU_PLACES,
-    H100,
-    IN_PLACE,
-    amid_other_memory,
-    assert_same,
-    check,
-    check_just_written,
-    devices_at,
-)
+from splits import GPU_PLACES, H100, IN_PLACE, amid_other_memory, assert_same, check, check_just_written, devices_at
 from strategies import BORDERS, make_image
 
 import torch_conv
@@ -114,7 +105,7 @@ def devices(request):
     return devices_at(request.param)
 
 
-@pytest.fixture(params=["0", "1"], ids=["one launch", "streams aside"])
+@pytest.fixture(params=["0", "1"], ids=["one launch", "side streams"])
 def side_streams(request, monkeypatch):
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", request.param)
 

@@ -157,7 +157,7 @@ def devices(request):
     return devices_at(request.param)
 
 
-@pytest.fixture(params=["0", "1"], ids=["one launch", "streams aside"])
+@pytest.fixture(params=["0", "1"], ids=["one launch", "side streams"])
 def side_streams(request, monkeypatch):
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", request.param)
 

@@ -67,10 +67,7 @@ REFUSED = [
         lambda x: OPS.filter2d_split([x], image(3, 3), dim=4),
         "filter2d: dim must be one of the shards' 4 dimensions, got 4",
     ),
-    (
-        lambda x: OPS.filter2d_split([x, x], image(3, 3), wanted=[2]),
-        "filter2d: wanted must name shards 0 to 1, got 2",
-    ),
+    (lambda x: OPS.filter2d_split([x, x], image(3, 3), wanted=[2]), "filter2d: wanted must name shards 0 to 1, got 2"),
     (
         lambda x: OPS.conv2d_split([x, x], image(16, 8, 3, 3), dim=1),
         "conv2d: a dense convolution cannot be split along its channels",

@@ -57,7 +57,7 @@ def launches(function, volume, sizes, dim=-3, **options):
     return kernel
 
 
-def marches(lines):
+def reads_neighbours(lines):
     """Of each launch: does it read the neighbour shards?"""
     return ["through all shards" in line for line in lines if "streaming" in line]
 
@@ -136,12 +136,12 @@ def test_neighbours_of_another_layout(monkeypatch):
         assert IN_PLACE in str(torch_conv.explain(call, SplitTensor.from_shards(mixed, -3)))
 
 
-def test_streams_aside_take_seams_apart(monkeypatch):
+def test_side_streams_launch_boundaries_apart(monkeypatch):
     """Three launches a shard in the middle: the interior by the kernel of volumes that are alone."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", "1")
     lines = torch_conv.explain(direct(5), split(torch.zeros(1, 2, 60, 40, 64), ["cpu"] * 3, -3)).lines
-    assert marches(lines) == [*(False, True), *(False, True, True), *(False, True)]
+    assert reads_neighbours(lines) == [*(False, True), *(False, True, True), *(False, True)]
 
 
 LARGE = [("direct 3", direct(3), 256), ("separable 5", separable(5), 1024), ("separable 9", separable(9), 1024)]
@@ -157,13 +157,13 @@ def test_large_volumes_have_separate_boundaries(name, function, side, monkeypatc
         return torch_conv.explain(function, split(volume, ["cpu"] * 3, -3)).lines
 
     lines = lines_of(3 * 256, side, 1024)
-    assert marches(lines) == [*(False, True), *(False, True, True), *(False, True)]
+    assert reads_neighbours(lines) == [*(False, True), *(False, True, True), *(False, True)]
     depths = {re.search(r"tile \d+x\d+x(\d+),", line)[1] for line in lines if "through all shards" in line}
     assert len(depths) == 1 and int(*depths) <= 55
     copied = any("read copies of other GPUs' planes" in line for line in lines)
     assert copied == (name == "separable 9")
-    assert marches(lines_of(3 * 256, 64, 64)) == [True] * 3
-    assert marches(lines_of(3 * 64, side, 1024)) == [True] * 3
+    assert reads_neighbours(lines_of(3 * 256, 64, 64)) == [True] * 3
+    assert reads_neighbours(lines_of(3 * 64, side, 1024)) == [True] * 3
 
 
 def test_interiors_without_a_kernel_stay_with_their_boundaries(monkeypatch):
@@ -174,16 +174,16 @@ def test_interiors_without_a_kernel_stay_with_their_boundaries(monkeypatch):
     assert sum("launches 1" in line and "through all shards" in line for line in lines) == 3
     assert not any("rows that are copied" in line for line in lines)
     parts = split(torch.empty(2, 1, 3 * 228, 1024, 384), ["cpu"] * 3, -3)
-    assert len(marches(torch_conv.explain(separable(11), parts).lines)) == 2 + 3 + 2
+    assert len(reads_neighbours(torch_conv.explain(separable(11), parts).lines)) == 2 + 3 + 2
 
 
 @pytest.mark.cuda
 @pytest.mark.multi_gpu
-def test_seams_between_shards_of_one_gpu_stay_together():
+def test_boundaries_between_shards_of_one_gpu_are_one_launch():
     first, second = devices_at("gpus")(2)
     parts = split(torch.empty(1, 1, 3 * 150, 512, 1024, device=first), [first, first, second], -3)
     lines = torch_conv.explain(direct(3), parts).lines
-    assert marches(lines) == [*(True,), *(False, True, True), *(False, True)]
+    assert reads_neighbours(lines) == [*(True,), *(False, True, True), *(False, True)]
 
 
 @pytest.fixture(scope="module", params=GPU_PLACES)
@@ -191,7 +191,7 @@ def devices(request):
     return devices_at(request.param)
 
 
-@pytest.fixture(params=["", "1"], ids=["one launch", "streams aside"])
+@pytest.fixture(params=["", "1"], ids=["one launch", "side streams"])
 def side_streams(request, monkeypatch):
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", request.param)
 
@@ -250,7 +250,7 @@ def test_bits_of_large_volumes(name, border, window):
     windows = [w.to(window) for w in windows]
     lines = torch_conv.explain(function, parts, *windows, border).lines
     boundaries = [False, True, True] if border == "circular" else [False, True]
-    assert marches(lines) == boundaries * 2
+    assert reads_neighbours(lines) == boundaries * 2
     for _ in range(3):
         assert function(parts, *windows, border).gather(to[0]).equal(expected)
 
