@@ -87,13 +87,13 @@ def cuda() -> str:
 
 @pytest.fixture
 def without_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In what is torch's: otherwise two ways to the same numbers may differ by a thousandth."""
+    """TF32 in cuDNN rounds sums to a thousandth."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
 @pytest.fixture
-def without_torch_s_loop() -> Iterator[None]:
-    """Without a rule for all examples, torch.vmap would call an operator once for each."""
+def without_vmap_fallback() -> Iterator[None]:
+    """torch.vmap raises where an operator has no rule, instead of calling it for each example."""
     torch._C._functorch._set_vmap_fallback_enabled(False)
     yield
     torch._C._functorch._set_vmap_fallback_enabled(True)

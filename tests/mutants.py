@@ -1,9 +1,9 @@
-"""Plants one fault at a time and says which tests see it: those of `make test`, or only those of `make test-all`.
+"""Plants one fault at a time and prints which tests find it: those of `make test`, or only those of `make test-all`.
 
-python tests/mutants.py            # all of them, an hour on two cores; the checkout must be clean and is left so
-python tests/mutants.py symmetric  # those whose name holds a text
+    python tests/mutants.py            # all of them, an hour on two cores; the checkout must be clean and is left so
+    python tests/mutants.py symmetric  # those whose name holds a text
 
-A mutant names the test files that could see it; what they do not see is taken for unseen.
+A mutant names the test files that could find it. The other files are not run.
 """
 
 # ruff: noqa: E501
@@ -34,19 +34,19 @@ MUTANTS = [
     Mutant("state after a sequence, a step early", CAUSAL, "p.l - (p.k - 1) + j;", "p.l - p.k + j;", "causal_conv1d*"),
     Mutant("state before a short sequence", CAUSAL, "at(p.before, n, c, t + p.k - 1)", "at(p.before, n, c, j)", "causal_conv1d*"),
     Mutant("swish is refused", "csrc/api/causal.cpp", '|| *activation == "swish", op', ", op", "causal_conv1d*"),
-    Mutant("bias of the first group", DIRECT, "bias + channel_out_ + co;", "bias + co;", "conv?d depthwise*"),
-    Mutant("first channel of a group only", DIRECT, "channel_in_ + ci, at, 0", "channel_in_, at, 0", "conv?d filter3d"),
-    Mutant("taps of the first group", DIRECT, "(channel_out_ + co) * p_.taps.stride_c", "co * p_.taps.stride_c", "conv?d filter2d filter3d"),
-    Mutant("repeated planes of a box", "csrc/kernels/box/cpu/depth_body.h", "times * double(row[e])", "double(row[e])", "box3d box_blur3d box_order borders"),
-    Mutant("ties of means of bytes", "csrc/kernels/box/cpu/body.h", "(tie & mean & 1)", "(tie & 1)", "box2d box_bytes box_blur"),
+    Mutant("bias of the first group", DIRECT, "bias + channel_out_ + co;", "bias + co;", "conv depthwise*"),
+    Mutant("first channel of a group only", DIRECT, "channel_in_ + ci, at, 0", "channel_in_, at, 0", "conv filter"),
+    Mutant("taps of the first group", DIRECT, "(channel_out_ + co) * p_.taps.stride_c", "co * p_.taps.stride_c", "conv filter"),
+    Mutant("repeated planes of a box", "csrc/kernels/box/cpu/depth_body.h", "times * double(row[e])", "double(row[e])", "box box_order borders"),
+    Mutant("ties of means of bytes", "csrc/kernels/box/cpu/body.h", "(tie & mean & 1)", "(tie & 1)", "box box_bytes"),
     Mutant("negative taps are clamped", "csrc/kernels/overlap_save/cpu/cpu.cpp", "return tap >= 0;", "return tap == tap;", "filter2d_fft*"),
     Mutant("smoothing of the ladder", "csrc/kernels/ladder/cpu.cpp", "kSmooth[3] = {1, 2, 1}", "kSmooth[3] = {1, 1, 1}", "ladder*"),
-    Mutant("margin of a sharpened image", "csrc/dispatch/chain.cpp", "problem.margin_y = y, problem.margin_x = x;", "problem.margin_y = y;", "unsharp_mask fused borders promises"),
-    Mutant("window of the first volume", "csrc/dispatch/passes.cpp", "n * taps.stride_n * acc_bytes", "0 * taps.stride_n * acc_bytes", "filter3d* gaussian_blur3d"),
+    Mutant("margin of a sharpened image", "csrc/dispatch/chain.cpp", "problem.margin_y = y, problem.margin_x = x;", "problem.margin_y = y;", "pipelines fused borders promises"),
+    Mutant("window of the first volume", "csrc/dispatch/passes.cpp", "n * taps.stride_n * acc_bytes", "0 * taps.stride_n * acc_bytes", "filter filter_separable gaussian_blur pipelines"),
     Mutant("mirrored rows of a shard", "csrc/sharding/geometry.cpp", "std::min(n, above + 1)", "std::min(n, above)", "split* distributed"),
     Mutant("rows around a ring of shards", "csrc/sharding/geometry.cpp", "{n + low, n}} : whole;", "{n + low + 1, n}} : whole;", "split* distributed"),
     Mutant("shape of one dimension", "csrc/tensors/checks.cpp", '(sizes.size() == 1 ? ",)" : ")")', '")"', "errors*"),
-    Mutant("padding of windows that are not square", "csrc/kernels/fused/cpu/stage.h", "p.valid ? 0 : stage_.kw / 2", "p.valid ? 0 : stage_.kh / 2", "fused* gaussian_sobel difference* unsharp_mask"),
+    Mutant("padding of windows that are not square", "csrc/kernels/fused/cpu/stage.h", "p.valid ? 0 : stage_.kw / 2", "p.valid ? 0 : stage_.kh / 2", "fused* pipelines edges band_filters"),
     Mutant("dilation of tall windows", "csrc/kernels/depthwise/cpu/planes.h", "place.stride_y == 1 && place.dilation_y == 1;", "place.stride_y == 1;", "depthwise*"),
     Mutant("gradient at a symmetric border", EXTENSION, "before - 1, -1), _Run(n, after, n - 1, -1)", "before - 1, -1), _Run(n, after, n - 2, -1)", "gradients*"),
     Mutant("gradient at a reflected border", EXTENSION, "_Run(n, after, n - 2, -1)]", "_Run(n, after, n - 1, -1)]", "gradients*"),
@@ -56,9 +56,9 @@ MUTANTS = [
     Mutant("sigma of cv2", "torch_conv/compat/cv2/_taps.py", "0.15 * size + 0.35", "0.15 * size + 0.36", "compat_cv2*"),
     Mutant("flipped weights of scipy", "torch_conv/compat/scipy_ndimage/_correlate.py", "taps = np.flip(taps)", "taps = np.flip(taps, -1)", "compat_scipy_ndimage"),
     Mutant("shape of a strided fake", "torch_conv/fakes/shapes.py", "// stride[a] + 1 for", "// stride[a] for", "opcheck compile"),
-    Mutant("radius of a Gaussian", NUMBERS, "int(truncate * sigma + 0.5)", "int(truncate * sigma)", "gaussian_blur2d reference"),
-    Mutant("windows of too many taps", NUMBERS, "truncate * sigma > 1e9", "truncate * sigma > 1e12", "errors* numbers gaussian_blur2d windows"),
-    Mutant("padding same of even windows", "torch_conv/functional/_convolve.py", "[total // 2, total - total // 2]", "[total - total // 2, total // 2]", "conv?d handover"),
+    Mutant("radius of a Gaussian", NUMBERS, "int(truncate * sigma + 0.5)", "int(truncate * sigma)", "pipelines gaussian_blur reference"),
+    Mutant("windows of too many taps", NUMBERS, "truncate * sigma > 1e9", "truncate * sigma > 1e12", "errors* numbers pipelines windows"),
+    Mutant("padding same of even windows", "torch_conv/functional/_convolve.py", "[total // 2, total - total // 2]", "[total - total // 2, total // 2]", "conv handover"),
     Mutant("flops of a filter", "torch_conv/dispatch/flops.py", "return 2 * prod(results) * taps", "return prod(results) * taps", "tools"),
     Mutant("a wrong class of error", "torch_conv/nn/filters.py", "raise TypeError(f\"{name}: kernel must", "raise ValueError(f\"{name}: kernel must", "nn errors*"),
 ]  # fmt: skip

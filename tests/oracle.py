@@ -84,15 +84,7 @@ def check(
     expected = exact(name, image, *args, **options)
     if scale is None:
         scale = expected if _nothing_negative(image, args, options) else magnitude(name, image, *args, **options)
-    assert_within(
-        got,
-        expected,
-        scale,
-        in_dtype=image.dtype,
-        algorithm=algorithm,
-        window=window,
-        channels=channels,
-    )
+    assert_within(got, expected, scale, in_dtype=image.dtype, algorithm=algorithm, window=window, channels=channels)
     return got
 
 

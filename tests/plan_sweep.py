@@ -1,8 +1,8 @@
-"""Thousands of calls and their plans, for GPUs that are not there and for the CPU: what a refactoring must leave alike.
+"""Thousands of calls and their plans, for GPUs that are not there and for the CPU. A refactoring leaves them alike.
 
-python tests/plan_sweep.py                  # compares with tests/plan_sweep.txt.xz and prints what differs
-python tests/plan_sweep.py --write          # writes that file
-python tests/plan_sweep.py --show median    # prints the plans of calls whose description holds a text
+    python tests/plan_sweep.py                  # compares with tests/plan_sweep.txt.xz and prints the differences
+    python tests/plan_sweep.py --write          # writes that file
+    python tests/plan_sweep.py --show median    # prints the plans of calls whose description holds a text
 
 The file has a block a call: its description, then its plans, each after the machines that make it. A plan is what
 `explain` prints with the names of its kernels, without its reasons. `RENAMED` says which names have changed since

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 import torch
 from tolerance import assert_same_bits
@@ -29,14 +32,21 @@ def moved(args, device):
     ]
 
 
+@contextmanager
+def refuses(error: type[Exception] | tuple[type[Exception], ...], sentence: str) -> Iterator[None]:
+    """The block raises that error with exactly that sentence."""
+    with pytest.raises(error) as caught:
+        yield
+    assert str(caught.value) == sentence
+
+
 def check_value(device, name, args, kwargs, sentence, good_call):
     """A ValueError of that sentence from the Python function; `good_call` is one of the same function."""
     args = moved(args, device)
     before = [a.clone() for a in args if isinstance(a, torch.Tensor)]
     expected = good_call()
-    with pytest.raises(ValueError) as caught:
+    with refuses(ValueError, f"{name}: {sentence}"):
         getattr(torch_conv, name)(*args, **kwargs)
-    assert str(caught.value) == f"{name}: {sentence}"
     for tensor, copy in zip([a for a in args if isinstance(a, torch.Tensor)], before, strict=True):
         assert_same_bits(tensor, copy)
     assert_same_bits(good_call(), expected)
@@ -46,12 +56,10 @@ def check_operator(device, operator, args, kwargs, sentence):
     """A RuntimeError with the same sentence from the operator: a C++ check knows no other."""
     args = [list(a) if isinstance(a, tuple) else a for a in moved(args, device)]
     kwargs = {k: list(v) if isinstance(v, tuple) else [v] * 2 if k == "anchor" else v for k, v in kwargs.items()}
-    with pytest.raises(RuntimeError) as caught:
+    with refuses(RuntimeError, f"{operator}: {sentence}"):
         getattr(torch.ops.torch_conv, operator)(*args, **kwargs)
-    assert str(caught.value) == f"{operator}: {sentence}"
 
 
 def check_type(device, name, args, kwargs, sentence):
-    with pytest.raises(TypeError) as caught:
+    with refuses(TypeError, f"{name}: {sentence}"):
         getattr(torch_conv, name)(*moved(args, device), **kwargs)
-    assert str(caught.value) == f"{name}: {sentence}"

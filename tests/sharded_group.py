@@ -1,7 +1,7 @@
-"""Shared code of the cases of test_distributed.py, which all processes of a group run.
+"""The cases of test_distributed.py share this. Every process of a group runs all cases.
 
-A case compares this rank's part of a result with its part of the function's result for the whole image. All ranks make
-the image from the same seed.
+Every rank makes the whole image from the same seed. A case compares this rank's part of the result with the same part
+of the result of the whole image.
 """
 
 from __future__ import annotations

@@ -21,45 +21,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from strategies import BORDERS, DTYPES
+from variants import VARIANTS, variants_of
 
 import torch_conv  # noqa: F401
 
 OPS = torch.ops.torch_conv
-VARIANTS = {
-    "direct": [
-        "reg",
-        "mma",
-        "tile_groups",
-        "tile_own",
-        "tile_tma",
-        "tile",
-        "channels",
-        "column",
-        "window",
-        "general",
-    ],
-    "channels": ["channels_mma"],
-    "separable": ["mma", "tile_tma", "tile", "ring", "ring_unaligned", "strip", "shared_memory", "two_pass"],
-    "box": ["bytes", "streaming", "plain", "strips", "groups"],
-    "depthwise": [
-        *("warps", "planes", "tiles", "planes_mma", "large", "large_mma", "channels", "channels_tma", "channels_rows"),
-        *("channels_mma", "rows", "rows_mma", "general"),
-    ],
-    "direct3d": ["streaming_tma", "streaming", "window", "general", "planes", "channels"],
-    "separable3d": ["streaming", "streaming_unaligned", ""],  # "": the chosen one, which may be passes
-    "fused": ["streaming", "tile_tma", "tile"],
-    "fused3d": ["streaming"],
-    "causal": ["rows", "channels", "general"],
-    "causal_update": ["step", "update", "general"],
-}
+FAMILIES = VARIANTS | {"depthwise": variants_of("depthwise"), "causal": variants_of("causal")}
+# Shapes of maps, extent of a window, and whether the channels are innermost.
 MANY = [
-    *[
-        ((360, 768, 7, 7), 7, True),
-        ((128, 768, 7, 7), 5, True),
-        ((47, 96, 56, 56), 7, True),
-        ((47, 96, 56, 56), 3, True),
-    ],
-    *[((19, 64, 16, 16), 13, False), ((19, 1000, 16, 16), 13, False), ((46, 200, 32, 32), 31, False)],
+    ((360, 768, 7, 7), 7, True),
+    ((128, 768, 7, 7), 5, True),
+    ((47, 96, 56, 56), 7, True),
+    ((47, 96, 56, 56), 3, True),
+    ((19, 64, 16, 16), 13, False),
+    ((19, 1000, 16, 16), 13, False),
+    ((46, 200, 32, 32), 31, False),
 ]
 LADDER = ["naive", "constant", "tiled", "l2_halo", "fused"]
 LADDER1D = ["naive", "constant", "tiled", "l2_halo"]
@@ -68,12 +44,12 @@ LADDER3D = [*LADDER1D, "separable"]
 served: Counter[str] = Counter()
 
 
-def each_variant(room: str, call: Callable[[], object]) -> None:
-    for variant in VARIANTS[room]:
+def each_variant(family: str, call: Callable[[], object]) -> None:
+    for variant in FAMILIES[family]:
         os.environ["TORCH_CONV_VARIANT"] = variant
         try:
             call()
-            served[f"{room}/{variant}"] += 1
+            served[f"{family}/{variant}"] += 1
         except RuntimeError as refusal:
             if "cannot serve this call" not in str(refusal):
                 raise
@@ -126,7 +102,7 @@ def one_round(device: str, dtype: torch.dtype) -> None:
     size = random.choice([(3, 3), (5, 5), (4, 6), (9, 9)])
     of_channels = torch.rand(1, 256, *size, device=device).to(dtype)
     OPS.filter2d(many, of_channels, "constant")
-    each_variant("channels", lambda: OPS.filter2d(many, of_channels, "constant"))  # half precision: on tensor cores
+    each_variant("depthwise", lambda: OPS.filter2d(many, of_channels, "constant"))
     OPS.filter2d(planar, torch.rand(40, 40), border)  # too many taps for a kernel's parameters: uploaded
     if dtype.is_floating_point:
         depthwise, bank = (
@@ -198,7 +174,7 @@ def one_round_of_sequences(device: str, dtype: torch.dtype) -> None:
     for state in (held, held.transpose(1, 2).contiguous().transpose(1, 2)):
         for x in (rows[..., 0].contiguous(), rows[..., :3], inner[..., :3]):
             given = (x, state, weight, bias, activation, seen, where)
-            each_variant("causal_update", lambda g=given: OPS.causal_conv1d_update(*g))
+            each_variant("causal", lambda g=given: OPS.causal_conv1d_update(*g))
 
 
 def one_round_of_training(device: str, dtype: torch.dtype) -> None:
@@ -267,11 +243,12 @@ def one_round_of_volumes(device: str, dtype: torch.dtype) -> None:
     row = random.choice([torch.ones(n) / n for n in (3, 5, 7)])
     for algorithm in ("fused", "separable"):
         tail = {"border_type": border, "value": 3.0, "algorithm": algorithm, "mode": random.choice(["diff", "sobel"])}
-        room = "fused3d" if algorithm == "fused" else "separable3d"
-        each_variant(room, lambda tail=tail: OPS.gaussian_gradient3d(planar, row, row, row, **tail))
-    each_variant("box", lambda: OPS.box3d(planar, [4, 3, 9], border, padding=padding, algorithm="box"))
+        family = "fused3d" if algorithm == "fused" else "separable3d"
+        each_variant(family, lambda tail=tail: OPS.gaussian_gradient3d(planar, row, row, row, **tail))
+    for size in ([4, 3, 9], [3, 3, 3], [random.choice([9, 17, 31]), 3, 5]):  # deep ones pass through a ring of planes
+        fitting = padding if size[0] <= d else "same"
+        each_variant("box3d", lambda s=size, p=fitting: OPS.box3d(planar, s, border, padding=p, algorithm="box"))
     OPS.box3d(planar, [3, 3, 3], border)
-    OPS.box3d(planar, [random.choice([9, 17, 31]), 3, 5], border)  # deep ones pass through a ring of planes
     OPS.filter3d(planar, window, border, stride=2, dilation=2)
     OPS.filter3d(planar, torch.rand(5, 9, 9), border)  # too many taps for a kernel's parameters: uploaded
     if dtype.is_floating_point:

@@ -1,4 +1,4 @@
-"""What the tests of split tensors share: places, cuts, every function as a call, results beside the whole image's."""
+"""The tests of split tensors share this: devices, cuts, every function as a call, comparisons with the whole image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import cycle, islice, pairwise
 import pytest
 import torch
 from hypothesis import strategies as st
-from strategies import make_window
+from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
@@ -96,6 +96,38 @@ def check(function, image, devices, dim, sizes=None, *, bits=True, **options):
     assert list(map(str, got.spec.devices)) == to
     assert_same(got, expected, bits=bits)
     return got
+
+
+def amid_other_memory(whole, sizes, dim, to, step=0):
+    """Shards along `dim`, each a part of a tensor of its own with other strides and other numbers around it.
+
+    The columns of shard i begin `step` * i elements behind the start of a row.
+    """
+    shards = []
+    for i, (part, device) in enumerate(zip(whole.split(sizes, dim), to, strict=True)):
+        n, c, rows, *others, w = part.shape
+        around = float("nan") if part.is_floating_point() else 77
+        shape = (n, c + i, rows + 2 * i, *others, w + 3 * step * i)
+        memory = torch.full(shape, around, dtype=part.dtype, device=device)
+        shards.append(memory[:, i:, i : i + rows, ..., step * i : step * i + w].copy_(part))
+    return SplitTensor.from_shards(shards, dim)
+
+
+def check_just_written(function, shape, sizes, dim, devices):
+    """A call reads numbers put into the shards before it, and is done before they are written again."""
+    parts = split(make_image(shape), devices(len(sizes)), dim, sizes)
+    for seed in range(4):
+        whole = make_image(shape, seed=seed)
+        expected = function(whole.to("cuda:0"))
+        made = [part.to(shard.device) for part, shard in zip(whole.split(sizes, dim), parts.shards, strict=True)]
+        for shard, part in zip(parts.shards, made, strict=True):
+            with torch.cuda.device(shard.device):
+                torch.cuda._sleep(SLEEP // 20)
+            shard.copy_(part)
+        got = function(parts)
+        for shard in parts.shards:
+            shard.fill_(float("nan"))
+        assert_same(got, expected)
 
 
 def with_random_splits(case):

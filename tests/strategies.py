@@ -10,15 +10,7 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-DTYPES = [
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float64,
-    torch.uint8,
-    torch.int16,
-    torch.uint16,
-]
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.int16, torch.uint16]
 FLOATS = [d for d in DTYPES if d.is_floating_point]
 INTEGERS = [d for d in DTYPES if not d.is_floating_point]
 EXTENDING = ["constant", "replicate", "reflect", "symmetric", "circular"]
@@ -214,8 +206,9 @@ def conv_cases(draw, axes=2):
     """Calls of a convolution served here: depthwise with a multiplier, single-channel and few-channel banks."""
     groups = draw(st.integers(1, 4))
     inner, multiplier = draw(st.sampled_from([(1, 1), (1, 1), (1, 2), (1, 3), (2, 1), (3, 2)]))
-    shape = draw(st.tuples(*(st.integers(1, n) for n in ((20, 30) if axes == 2 else (6, 9, 20)))))
-    window = draw(st.tuples(*(st.integers(1, k) for k in ((6, 6) if axes == 2 else (3, 3, 5)))))
+    most, largest = {1: ((60,), (9,)), 2: ((20, 30), (6, 6)), 3: ((6, 9, 20), (3, 3, 5))}[axes]
+    shape = draw(st.tuples(*(st.integers(1, n) for n in most)))
+    window = draw(st.tuples(*(st.integers(1, k) for k in largest)))
     dtype = draw(st.sampled_from(FLOATS))
     stride, dilation = draw(per_axis(axes)), draw(per_axis(axes))
     reach = [(k - 1) * d + 1 for k, d in zip(window, as_tuple(dilation, axes), strict=True)]
@@ -227,5 +220,5 @@ def conv_cases(draw, axes=2):
     image = make_image((*leading, groups * inner, *shape), dtype, draw(seeds()))
     weight = make_window((groups * multiplier, inner, *window), dtype, draw(seeds()))
     bias = make_window((groups * multiplier,), dtype, draw(seeds())) if draw(st.booleans()) else None
-    layout = draw(st.sampled_from(LAYOUTS if axes == 2 else VOLUME_LAYOUTS))
+    layout = draw(st.sampled_from(VOLUME_LAYOUTS if axes == 3 else LAYOUTS))
     return image, weight, bias, stride, padding, dilation, groups, layout

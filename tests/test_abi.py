@@ -58,7 +58,7 @@ def test_no_unstable_torch_symbol():
 
 
 @pytest.mark.skipif(not shutil.which("nm"), reason="nm, which comes with a compiler, is not there")
-def test_what_the_module_takes_of_others():
+def test_undefined_symbols_are_stable():
     """Functions of the C and C++ libraries and of torch's C shims, the stable ABI; of Python nothing at all."""
     done = subprocess.run(["nm", "-D", "--undefined-only", MODULE], capture_output=True, text=True, check=True)
     taken = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines() if " U " in line}
@@ -149,7 +149,7 @@ def test_everything_public_has_a_docstring():
             assert thing.__doc__, name
 
 
-def test_the_contract_s_functions_are_there():
+def test_functions_of_the_contract_exist():
     expected = [
         "conv1d",
         "conv2d",

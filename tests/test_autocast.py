@@ -47,8 +47,8 @@ def test_the_dtype(device, axes, name, dtype):
         with torch.autocast(device, dtype):
             got = calls(axes)[name](*tensors)
             mixed = calls(axes)["operator"](rounded[0], *tensors[1:])  # as after another layer
-            torch_s = getattr(F, f"conv{axes}d")(*tensors, padding=1, groups=8)
-    assert got.dtype == torch_s.dtype == dtype
+            by_torch = getattr(F, f"conv{axes}d")(*tensors, padding=1, groups=8)
+    assert got.dtype == by_torch.dtype == dtype
     torch.testing.assert_close(got, expected, rtol=2 * torch.finfo(dtype).eps, atol=2 * torch.finfo(dtype).eps)
     assert_same_bits(mixed, expected)
 

@@ -122,7 +122,7 @@ def test_every_function_has_a_gradient(device, call):
         lambda x: torch.ops.torch_conv.ladder2d(x, make_window((3, 3))),
     ],
 )
-def test_what_has_no_gradient_refuses_by_name(device, call):
+def test_functions_without_a_gradient_refuse_by_name(device, call):
     image = make_image((1, 2, 9, 11), device=device).requires_grad_()
     result = call(image)
     assert result.requires_grad
@@ -132,7 +132,7 @@ def test_what_has_no_gradient_refuses_by_name(device, call):
 
 
 @pytest.mark.parametrize("axes", [2, 3])
-def test_dense_convolution_has_torch_s_gradient(device, axes):
+def test_dense_convolution_has_the_gradient_of_torch(device, axes):
     image = make_image((2, 24, 5, 7, 6)[: axes + 2], torch.float64, device=device).requires_grad_()
     weight = make_window((20, 24, 3, 3, 3)[: axes + 2], torch.float64, device=device).requires_grad_()
     ours, theirs = (getattr(library, f"conv{axes}d") for library in (torch_conv, torch.nn.functional))

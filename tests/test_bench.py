@@ -171,7 +171,7 @@ def test_copies_that_are_launches(written):
 @pytest.mark.parametrize(
     ("factor", "noise", "status"), [(0.5, 0.001, 1), (0.98, 0.001, 0), (0.9, 0.06, 0), (0.9, 0.05, 1)]
 )
-def test_what_is_slower(factor, noise, status, written, again, tmp_path, capsys):
+def test_slower_rows_are_reported(factor, noise, status, written, again, tmp_path, capsys):
     """Beyond 3 %, and twice the relative interquartile range: 11 % is more than 10, and less than 12."""
     older, file = deepcopy(written), tmp_path / "old.json"
     ours = older["rows"][1]["timings"]["torch_conv"]
@@ -183,7 +183,7 @@ def test_what_is_slower(factor, noise, status, written, again, tmp_path, capsys)
     assert lines[2] == f"{status or 'none'} of 2 rows slower than in {file}, beyond noise"
 
 
-def test_what_is_faster_and_what_only_one_run_holds(written, again, tmp_path, capsys):
+def test_faster_rows_and_rows_of_one_run_are_reported(written, again, tmp_path, capsys):
     older, file = deepcopy(written), tmp_path / "old.json"
     older["rows"][0]["timings"]["torch_conv"]["median_us"] *= 2
     older["rows"][1]["name"] = "a row that is no more"
@@ -215,7 +215,7 @@ def test_results_of_another_gpu_are_not_compared(written, again, tmp_path, capsy
         ),
     ],
 )
-def test_what_cannot_be_compared(change, sentence, written, tmp_path, capsys):
+def test_results_that_cannot_be_compared(change, sentence, written, tmp_path, capsys):
     older, file = deepcopy(written), tmp_path / "old.json"
     change(older)
     file.write_text(json.dumps(older))

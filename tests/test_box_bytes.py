@@ -94,7 +94,7 @@ def test_any_call(cuda, pinned):
         )
 
 
-def test_what_it_leaves_to_others(cuda, pinned):
+def test_calls_that_the_variant_refuses(cuda, pinned):
     image = make_image((2, 40, 64), torch.uint8, device=cuda)
     for x, size, options in (
         (image, (258, 3), {}),

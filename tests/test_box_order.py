@@ -80,7 +80,7 @@ def test_layouts_and_batches_give_the_same_bits(device, dtype, size):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("size", [(15, 15), (20, 70), (31, 8)])
 @pytest.mark.parametrize("width", [44, 45, 700])
-def test_planes_and_channels_side_by_side_keep_each_other_s_bits(device, dtype, size, width):
+def test_interleaved_channels_and_planes_have_the_same_bits(device, dtype, size, width):
     """Many narrow planes, and photographs of several tiles: each as it is alone."""
     planes = make_image((19, 37, width), dtype, device=device)
     alone = torch.stack([box2d(plane, list(size), algorithm="box") for plane in planes])
@@ -275,7 +275,7 @@ def test_nonfinite_voxels_change_nothing_outside_their_windows(device, border, s
 
 @pytest.mark.parametrize("algorithm", ["auto", "box"])
 @pytest.mark.parametrize("size", [(3, 3, 3), (2, 4, 9), (13, 13, 13), (31, 15, 15), (50, 40, 30)])
-def test_error_is_at_most_8_ulp_of_the_mean_inside_the_volume_s_window(device, size, algorithm):
+def test_error_is_at_most_8_ulp_of_the_mean_of_a_window(device, size, algorithm):
     for name, volume in volumes().items():
         check_error(box3d, volume, size, device, algorithm, name)
 

@@ -89,7 +89,7 @@ def test_other_images_are_silent(case):
     assert not said(lambda: torch_conv.box_blur(SILENT[case], 3))
 
 
-def test_where_the_order_is_known_or_nobody_reads():
+def test_calls_without_a_warning():
     x = torch.zeros(33, 40, 3)
     scripted = torch.jit.script(torch_conv.box_blur)
     compiled = torch.compile(lambda x: torch_conv.box_blur(x, 3), backend="aot_eager", fullgraph=True)

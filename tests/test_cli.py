@@ -200,7 +200,7 @@ def test_a_bug_shows_its_traceback(photo, monkeypatch, place, arguments, kind):
         (["prepare", "--filter", "box", "--shape", "99999999x99999999"], "there is not enough memory"),
     ],
 )
-def test_what_the_library_refuses_is_one_sentence(photo, capsys, arguments, sentence):
+def test_refusal_of_the_library_is_one_sentence(photo, capsys, arguments, sentence):
     places = {"IN": photo[0], "OUT": photo[0].with_name("out.png")}
     said = refused(capsys, *(places.get(a, a) for a in arguments), "--device", "cpu")
     assert said == f"torch-conv {arguments[0]}: {sentence}"

@@ -57,11 +57,7 @@ def filtering(photo, out, *options):
 
 
 def commands(photo, out):
-    return {
-        "filter": filtering(photo, out),
-        "volume": [*BENCH, "--json", out],
-        "scaling": [*SCALING, "--json", out],
-    }
+    return {"filter": filtering(photo, out), "volume": [*BENCH, "--json", out], "scaling": [*SCALING, "--json", out]}
 
 
 def command(*arguments, **options):
@@ -77,7 +73,7 @@ def command(*arguments, **options):
 
 
 @pytest.mark.parametrize("way", ["filter", "volume", "scaling"])
-def test_what_exists_stays_without_force(photo, capsys, way):
+def test_existing_files_stay_without_force(photo, capsys, way):
     out = photo.with_name("out.png")
     out.write_text("precious")
     arguments = commands(photo, out)[way]

@@ -273,7 +273,7 @@ BITS = "must have up to 8 or 16 bits a channel, unsigned, got"
         ("deeptif 0.5", f"IN {BROKEN}"),
     ],
 )
-def test_what_cannot_be_read(tmp_path, capfd, kind, sentence):
+def test_pictures_that_cannot_be_read(tmp_path, capfd, kind, sentence):
     photo = tmp_path / "in.png"  # its content says what it is
     written(photo, kind)
     capfd.readouterr()
@@ -319,7 +319,7 @@ def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path, 
     assert said == f"torch-conv filter: {tmp_path / 'in.png'} must have at most {most} pixels, got 60000 x 50000"
 
 
-def test_pillow_s_own_limit_is_not_touched(tmp_path, monkeypatch):
+def test_limit_of_pillow_is_not_changed(tmp_path, monkeypatch):
     """It is one for all threads, and a child process may be forked meanwhile."""
     from torch_conv.cli.programs import UsageError, read_picture
 

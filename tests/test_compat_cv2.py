@@ -1,7 +1,7 @@
 """compat.cv2 against OpenCV: every function over its arguments, dtypes and depths.
 
-Floats may differ by the rounding of sums, and integers by one where a sum lies near the middle of two of them; how many
-do is bounded too. Where a bound is wider, the reason stands beside it.
+Floats may differ by the rounding of sums. Integers may differ by one where a sum lies near the middle of two of them;
+the share of such pixels is bounded. A comment gives the reason of each wider bound.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.ndimage as ndi
 import torch
+from refusals import refuses
 from scipy_cases import DTYPES, agree, compare, noise, scipys_warnings
 
 from torch_conv.compat import scipy_ndimage as ours
@@ -276,12 +277,10 @@ def test_a_read_only_output_is_refused():
 def test_dtypes_of_torch_alone_are_refused():
     for dtype in (torch.bfloat16, torch.float16):
         shown = "torch.bfloat16" if dtype is torch.bfloat16 else "dtype('float16')"
-        with pytest.raises(RuntimeError) as refusal:
+        with refuses(RuntimeError, f"array type {shown} not supported"):
             ours.gaussian_filter(torch.zeros(3, 3, dtype=dtype), 1)
-        assert str(refusal.value) == f"array type {shown} not supported"
-        with pytest.raises(RuntimeError) as refusal:
+        with refuses(RuntimeError, "array type not supported"):
             ours.correlate(torch.zeros(3, 3), SQUARE, output=dtype)
-        assert str(refusal.value) == "array type not supported"
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -301,17 +300,15 @@ def test_complex_numbers_are_refused_by_name(name):
         window = np.array(args[0]) * 1j
         cases += [("weights", X, (window,), {}), ("weights", X, (torch.from_numpy(window),), {})]
     for what, image, args, kwargs in cases:
-        with pytest.raises(TypeError) as refusal:
+        with refuses(TypeError, f"{name}: complex {what} is not served".replace("weights is", "weights are")):
             function(image, *args, **kwargs)
-        assert str(refusal.value) == f"{name}: complex {what} is not served".replace("weights is", "weights are")
 
 
 def test_weights_that_require_a_gradient_are_refused():
     weights = torch.ones(3, requires_grad=True)
     for name in ("correlate1d", "convolve1d", "correlate", "convolve"):
-        with pytest.raises(RuntimeError) as refusal:
+        with refuses(RuntimeError, f"{name}: weights that require a gradient are not served"):
             getattr(ours, name)(torch.ones(5), weights)
-        assert str(refusal.value) == f"{name}: weights that require a gradient are not served"
         with torch.no_grad():
             assert getattr(ours, name)(torch.ones(5), weights).tolist() == [3.0] * 5
 
@@ -327,9 +324,8 @@ def test_settings_may_be_tensors():
 def test_settings_that_require_a_gradient_are_refused():
     """They are read as numbers: the gradient would be lost without a word."""
     sigma = torch.tensor(1.0, requires_grad=True)
-    with pytest.raises(RuntimeError) as refused:
+    with refuses(RuntimeError, "scipy_ndimage: settings that require a gradient are not served"):
         ours.gaussian_filter(torch.ones(4, 5), sigma)
-    assert str(refused.value) == "scipy_ndimage: settings that require a gradient are not served"
     with torch.no_grad():
         image = torch.arange(20.0).reshape(4, 5)
         assert torch.equal(ours.gaussian_filter(image, sigma), ours.gaussian_filter(image, 1.0))

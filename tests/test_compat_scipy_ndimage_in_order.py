@@ -33,8 +33,8 @@ CALLS = {
     "uniform_filter, large": lambda module, x: module.uniform_filter(x, 41, mode="mirror"),
     "uniform_filter1d": lambda module, x: module.uniform_filter1d(x, 16, 0, mode="constant", cval=3, origin=-5),
 }
-# Tiles that are narrower and lower than the image, lines that are too long to be filtered in place, rows of few
-# channels, and windows larger than the image.
+# Tiles smaller than the image, lines too long to be filtered in place, rows of few channels, and windows larger than
+# the image.
 SHAPES = [(5, 150, 300), (9, 600, 3), (70000,), (5000, 20), (20, 9000), (2, 3, 40, 50), (300, 500)]
 
 

@@ -105,7 +105,7 @@ def test_out_in_a_graph(device):
     assert_same_bits(out, torch_conv.filter2d(image, kernel))
 
 
-def test_a_volume_s_out_in_a_graph(device):
+def test_out_of_a_volume_in_a_graph(device):
     def function(x, out):
         torch_conv.box_blur3d(x, 3, out=out[0])
         torch_conv.spatial_gradient3d(x, out=out)

@@ -8,10 +8,10 @@ import weakref
 import pytest
 import torch
 import torch.nn.functional as F
+from operator_log import Log
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
 from torch.profiler import ProfilerActivity, profile
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_conv
 from torch_conv.functional import _eager
@@ -27,16 +27,6 @@ def operators_of(call):
     with profile(activities=[ProfilerActivity.CPU]) as seen:
         call()
     return {event.name for event in seen.events()}
-
-
-class Log(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.names = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.names.append(str(func))
-        return func(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, torch.enable_grad])
@@ -221,7 +211,7 @@ def test_a_window_of_other_axes_is_refused_also_when_the_options_are_known():
         torch_conv.conv1d(image, weight, **options)
 
 
-def test_what_is_remembered_of_calls_is_bounded(monkeypatch):
+def test_caches_of_calls_are_bounded(monkeypatch):
     monkeypatch.setattr(_eager, "_MOST", 50)
     monkeypatch.setattr(_eager, "_prepared", {})
     monkeypatch.setattr(_eager, "_routes", {})

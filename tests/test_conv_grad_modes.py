@@ -225,7 +225,7 @@ class Types(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
-def test_half_precision_on_the_cpu_is_never_torch_s(axes):
+def test_half_precision_on_the_cpu_is_never_handed_to_torch(axes):
     """From some of these calls torch 2.11 does not come back where the processor has AVX512-FP16."""
     conv, theirs = conv_of(axes)
     k = {1: 15, 2: 15, 3: 5}[axes]
@@ -258,7 +258,7 @@ def test_half_precision_on_the_cpu_is_never_torch_s(axes):
 )
 @pytest.mark.parametrize("wanted", [False, True])
 @pytest.mark.parametrize("failure", [torch.OutOfMemoryError, RuntimeError, NotImplementedError, ValueError])
-def test_what_torch_raises_reaches_the_caller(monkeypatch, failure, wanted, options):
+def test_errors_of_torch_reach_the_caller(monkeypatch, failure, wanted, options):
     """Class and text, at once: whoever looks for the largest batch waits for it."""
     from torch_conv.functional import _convolve
 

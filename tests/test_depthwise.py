@@ -65,8 +65,10 @@ STRIPS = [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)]
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("k, stride", STRIPS)
 def test_strips_of_lanes(cuda, pinned, dtype, k, stride):
-    """Rows that fill a warp's lanes, one vector less or more, several strips of them; fewer rows than a strip, more
-    outputs than channels, a bias, pixels that are not finite at the ends of strips."""
+    """Rows of about as many vectors as a warp has lanes, and rows of several strips.
+
+    Some images have fewer rows than a strip. Pixels at the ends of strips are not finite.
+    """
     vector = 16 // dtype.itemsize
     for height, vectors in [(1, 2), (2, 8), (7, 31), (4, 32), (5, 33), (3, 34), (10, 60), (4, 61), (2, 126)]:
         width = vector * vectors
@@ -243,7 +245,7 @@ def test_expanded_images_and_windows_that_are_no_block(device, pinned):
     check_every_kernel(device, pinned, base.expand(2, 6, 20, 24), last, padding=1)
 
 
-def test_what_algorithms_refuse(device):
+def test_refusals_of_algorithms(device):
     image, weight = make_image((1, 4, 8, 8), device=device), make_window((4, 1, 3, 3), device=device)
     with pytest.raises(ValueError) as caught:
         conv(image, weight, algorithm="tensor_core")

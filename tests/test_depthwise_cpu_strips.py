@@ -75,8 +75,10 @@ def with_exponents(shape, least, most, zeros=0.2):
     ],
 )
 def test_pairs_of_any_size(pixels, taps, zeros, k, variant, pinned):
-    """Sums that end below the least normal number or above the largest one, on either side of where tasks leave the
-    instruction of pairs, which takes subnormal numbers for zeros."""
+    """Sums end below the least normal number or above the largest one.
+
+    The instruction of pairs takes subnormal numbers for zeros, so tasks leave it near there.
+    """
     image, weight = with_exponents((2, 40, 9, 34), *pixels), with_exponents((40, 1, k, k), *taps, zeros)
     options = {"padding": (k // 2, k // 2)}
     image[1, :, 2:] = 0  # windows that see no more than the bias

@@ -121,14 +121,14 @@ def test_old_and_new_lines(section, old, new):
 
 
 @pytest.mark.parametrize(("section", "module"), [("scipy.ndimage", "scipy_ndimage"), ("OpenCV", "cv2")])
-def test_what_is_served(section, module):
+def test_documents_name_the_served_functions(section, module):
     (paragraph,) = re.findall(rf"## {section}\n.*?\nServed are (.*?) with ", MIGRATE.read_text(), re.DOTALL)
     facade = importlib.import_module(f"torch_conv.compat.{module}")
     functions = {name for name in facade.__all__ if callable(getattr(facade, name))}
     assert set(re.findall(r"`(\w+)`", paragraph)) == functions
 
 
-def test_what_differs_from_kornia():
+def test_differences_from_kornia():
     kornia = pytest.importorskip("kornia")
     window = make_window((1, 4, 2))
     odd = F.pad(window, (1, 0, 1, 0))  # as kornia would take it
@@ -142,7 +142,7 @@ def test_what_differs_from_kornia():
     torch.testing.assert_close(given[0].grad, given[1].grad)
 
 
-def test_what_differs_from_torchvision():
+def test_differences_from_torchvision():
     tv_tensors = pytest.importorskip("torchvision.tv_tensors")
     from torch_conv.compat.torchvision import gaussian_blur
 
@@ -153,7 +153,7 @@ def test_what_differs_from_torchvision():
         gaussian_blur(IMAGE.cfloat(), [3, 3])
 
 
-def test_what_differs_from_scipy():
+def test_differences_from_scipy():
     ndi = pytest.importorskip("scipy.ndimage")
     from torch_conv.compat import scipy_ndimage as ours
 
@@ -169,7 +169,7 @@ def test_what_differs_from_scipy():
         np.testing.assert_allclose(torch_conv.filter2d(x, k, border).numpy(), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_what_differs_from_opencv():
+def test_differences_from_opencv():
     cv2 = pytest.importorskip("cv2")
     from torch_conv.compat import cv2 as ours
 
@@ -188,7 +188,7 @@ def test_what_differs_from_opencv():
     assert not ours.boxFilter(negative, ours.CV_8U, (3, 3)).any()
 
 
-def test_what_differs_from_causal_conv1d():
+def test_differences_from_causal_conv1d():
     from torch_conv.compat.causal_conv1d import causal_conv1d_fn
 
     x, w = make_image((2, C, 9), torch.float64).requires_grad_(), make_window((C, 6), torch.float64).requires_grad_()

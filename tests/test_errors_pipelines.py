@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from refusals import BORDERS, DTYPES, TAP_DTYPES, check_operator, check_type, check_value, flatten, ones
+from refusals import BORDERS, DTYPES, TAP_DTYPES, check_operator, check_type, check_value, flatten, ones, refuses
 from strategies import make_image
 
 import torch_conv
@@ -64,11 +64,7 @@ OPERATORS = {
         ((IMAGE, [], []), {}, "kernels_x and kernels_y must be equally many, 1 to 3, got 0 and 0"),
         ((IMAGE, [ROW], [ROW, ROW]), {}, "kernels_x and kernels_y must be equally many, 1 to 3, got 1 and 2"),
         ((IMAGE, [ROW] * 4, [ROW] * 4), {}, "kernels_x and kernels_y must be equally many, 1 to 3, got 4 and 4"),
-        (
-            (IMAGE, [ROW, ones(5)], [ROW, ROW]),
-            {},
-            "kernels_x must have the same number of taps each, got 3 and 5",
-        ),
+        ((IMAGE, [ROW, ones(5)], [ROW, ROW]), {}, "kernels_x must have the same number of taps each, got 3 and 5"),
         ((IMAGE, [ROW, ROW], [ones(1), ROW]), {}, "kernels_y must have the same number of taps each, got 1 and 3"),
         ((IMAGE, [ones(4)], [ROW]), {}, "kernels_x must have an odd number of taps, got 4"),
         *(((IMAGE, [ROW], [ROW]), options, sentence) for options, sentence in SHARED),
@@ -83,10 +79,7 @@ OPERATORS = {
         ((IMAGE, ROW, ROW), {"mode": "laplace"}, MODES),
         *(((IMAGE, ROW, ROW), options, sentence) for options, sentence in too_large("5x5")),
     ],
-    "thin_edges2d": [
-        *KERNELS,
-        *(((IMAGE, ROW, ones(1)), options, sentence) for options, sentence in too_large("5x7")),
-    ],
+    "thin_edges2d": [*KERNELS, *(((IMAGE, ROW, ones(1)), options, sentence) for options, sentence in too_large("5x7"))],
     "gaussian_gradient3d": [
         ((IMAGE, ROW, ROW, ROW), {}, "input must have at least 3 dimensions, got 2"),
         ((IMAGE[None], ROW, ROW, ones(2)), {}, "kernel_z must have an odd number of taps, got 2"),
@@ -105,6 +98,11 @@ def test_operators(device, name, args, kwargs, sentence):
     check_operator(device, name, args, kwargs, sentence)
 
 
+SIZE, SIGMA = "kernel_size must be odd and at least 1, got", "sigma must be finite and greater than 0, got"
+NAN = float("nan")
+VOLUME, TENSOR = ones(1, 1, 4, 9, 9), "kernel_size must be given where sigma is a tensor"
+PER_AXIS = "must be one number or three (z, y, x), got 2"
+MODES3D = "mode must be 'diff' or 'sobel', got"
 MORE_WAYS = ({"algorithm": "fft"}, "algorithm must be 'auto', 'direct', 'fused' or 'separable', got 'fft'")
 FUNCTIONS = {
     "spatial_gradient": [
@@ -114,7 +112,15 @@ FUNCTIONS = {
         ((IMAGE, "prewitt", 2), {"algorithm": "direct"}, "order must be 1 for mode 'prewitt', got 2"),
         ((ones(5),), {}, "input must have at least 2 dimensions, got 1"),
         ((ones(5),), {"algorithm": "direct"}, "input must have at least 2 dimensions, got 1"),
+        *(((IMAGE, "sobel", order), {}, f"order must be 1 or 2 for mode 'sobel', got {order}") for order in (0, 3)),
         *(((IMAGE, "sobel", 2), options, sentence) for options, sentence in too_large("5x5")),
+    ],
+    "spatial_gradient3d": [
+        ((VOLUME, "laplace"), {}, f"{MODES3D} 'laplace'"),
+        ((VOLUME, "diff", 3), {}, "order must be 1 or 2 for mode 'diff', got 3"),
+        ((VOLUME, "sobel", 2), {}, "order must be 1 for mode 'sobel', got 2"),
+        ((ones(8, 9),), {}, "input must have at least 3 dimensions, got 2"),
+        ((ones(5, 8, 9),), {"out": ones(6, 5, 8, 9)}, "out must have shape (3, 5, 8, 9), got (6, 5, 8, 9)"),
     ],
     "sobel": [
         *(((IMAGE,), options, sentence) for options, sentence in (*SHARED[:2], MORE_WAYS)),
@@ -126,18 +132,87 @@ FUNCTIONS = {
         ((IMAGE, 3, 1.0), {"magnitude": "linf"}, "magnitude must be 'l1' or 'l2', got 'linf'"),
         *(((IMAGE, 3, 1.0), options, sentence) for options, sentence in SHARED + too_large("5x5")),
     ],
-    "unsharp_mask": [((IMAGE, 9, 1.0), options, sentence) for options, sentence in too_large("9x9")],
-    "difference_of_gaussians": [((IMAGE, 1.0), options, sentence) for options, sentence in too_large("13x13")],
-    "gaussian_laplace": [((IMAGE, 1.0), options, sentence) for options, sentence in too_large("9x9")],
+    "unsharp_mask": [
+        ((IMAGE, 4, 1.0), {}, f"{SIZE} (4, 4)"),
+        *(((IMAGE, 3, sigma), {}, f"{SIGMA} {sigma}") for sigma in (0.0, -2.0)),
+        *(((IMAGE, 9, 1.0), options, sentence) for options, sentence in too_large("9x9")),
+    ],
+    "difference_of_gaussians": [
+        *(((IMAGE, sigma), {}, f"low_{SIGMA} {sigma}") for sigma in (0.0, -1.0)),
+        ((IMAGE, 2.0, 1.0), {}, "high_sigma must be at least low_sigma (2.0, 2.0), got (1.0, 1.0)"),
+        *(((IMAGE, 1.0), options, sentence) for options, sentence in too_large("13x13")),
+    ],
+    "gaussian_laplace": [
+        *(((IMAGE, sigma), {}, f"{SIGMA} {sigma}") for sigma in (0.0, -1.0)),
+        *(((IMAGE, 1.0), options, sentence) for options, sentence in too_large("9x9")),
+    ],
+    "laplacian": [
+        ((IMAGE, 1), {}, "kernel_size must be odd and at least 3 along one axis, got (1, 1)"),
+        *(((IMAGE, size), {}, f"{SIZE} {(size, size)}") for size in (2, 4, 0, -3)),
+        ((IMAGE, (3, 2)), {}, f"{SIZE} (3, 2)"),
+        ((IMAGE, 3), {"variant": "6"}, "variant must be 'box', '4', '8' or 'opencv3', got '6'"),
+        ((IMAGE, 5), {"variant": "4"}, "kernel_size must be 3 for variant '4', got (5, 5)"),
+    ],
+    "gaussian_blur2d": [
+        *(((IMAGE, size, 1.0), {}, f"{SIZE} {(size, size)}") for size in (4, 0, -3)),
+        ((IMAGE, (3, 4), 1.0), {}, f"{SIZE} (3, 4)"),
+        *(((IMAGE, 3, sigma), {}, f"{SIGMA} {sigma}") for sigma in (0.0, -1.0, (1.0, 0.0), NAN)),
+        ((ones(1, 1, 8, 9), None, ones(1, 2)), {}, TENSOR),
+    ],
+    "gaussian_blur3d": [
+        *(((VOLUME, size, 1.0), {}, f"{SIZE} {(size,) * 3}") for size in (4, 0)),
+        ((VOLUME, (3, 3, 4), 1.0), {}, f"{SIZE} (3, 3, 4)"),
+        ((VOLUME, (3, 3), 1.0), {}, f"kernel_size {PER_AXIS}"),
+        ((VOLUME, 3, (1.0, 1.0)), {}, f"sigma {PER_AXIS}"),
+        *(((VOLUME, 3, sigma), {}, f"{SIGMA} {sigma}") for sigma in (0.0, (1.0, -1.0, 1.0), NAN)),
+        ((VOLUME, None, ones(1, 3)), {}, TENSOR),
+        ((VOLUME, 3, ones(1, 2)), {}, "sigma must have shape (B, 3), got (1, 2)"),
+        ((VOLUME, 3, torch.tensor([[1.0, 0.0, 1.0]])), {}, f"{SIGMA} [[1.0, 0.0, 1.0]]"),
+    ],
+    "gaussian_downsample": [
+        ((IMAGE, 3, 1.0, 0), {}, "factor must be at least 1, got 0"),
+        ((IMAGE, 4, 1.0), {}, f"{SIZE} (4, 4)"),
+        ((IMAGE, None, 0.0), {}, f"{SIGMA} 0.0"),
+        *(((image, 5, 1.0), *too_large("5x5")[0]) for image in (IMAGE, ones(0, 3, 4, 5))),
+        (
+            (IMAGE, 3, 1.0, 3),
+            {"algorithm": "fused"},
+            "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'",
+        ),
+    ],
+    "structure_tensor": [
+        ((IMAGE, 3, 1.0), {"mode": "laplace"}, MODES),
+        ((IMAGE, 4, 1.0), {}, f"{SIZE} (4, 4)"),
+        ((IMAGE, 3, 0.0), {}, f"{SIGMA} 0.0"),
+        *(((IMAGE, 3, 1.0), options, sentence) for options, sentence in SHARED + too_large("5x5")),
+    ],
+    "thin_edges": [
+        ((IMAGE, 4, 1.0), {}, f"{SIZE} (4, 4)"),
+        ((IMAGE, 3, -1.0), {}, f"{SIGMA} -1.0"),
+        *(((IMAGE, 3, 1.0), options, sentence) for options, sentence in SHARED + too_large("7x7")),
+    ],
+    "gaussian_gradient_magnitude3d": [
+        ((VOLUME, 3, 1.0), {"mode": "scharr"}, f"{MODES3D} 'scharr'"),
+        ((VOLUME, 4, 1.0), {}, f"{SIZE} (4, 4, 4)"),
+        ((VOLUME, 3, 0.0), {}, f"{SIGMA} 0.0"),
+        *(((VOLUME, 3, 1.0), options, sentence) for options, sentence in too_large("5x5x5", "a volume of 4x9x9")),
+        ((VOLUME, 3, 1.0), {"algorithm": "direct"}, f"algorithm must be {WAYS}, got 'direct'"),
+    ],
+}
+ARGUMENTS = {
+    "difference_of_gaussians": (1.0,),
+    "gaussian_laplace": (1.0,),
+    **{name: () for name in ("sobel", "spatial_gradient", "spatial_gradient3d")},
+    "laplacian": (3,),
 }
 
 
 @pytest.mark.parametrize(("name", "args", "kwargs", "sentence"), flatten(FUNCTIONS))
 def test_functions(device, name, args, kwargs, sentence):
-    image = make_image((9, 11), device=device)
-    good = {"unsharp_mask": (9, 1.0), "difference_of_gaussians": (1.0,), "gaussian_laplace": (1.0,)}
-    good |= {"gaussian_sobel": (3, 1.0)}
-    check_value(device, name, args, kwargs, sentence, lambda: getattr(torch_conv, name)(image, *good.get(name, ())))
+    image = make_image((3, 9, 11), device=device)
+    good = ARGUMENTS.get(name, (3, 1.0))
+    kwargs = {key: v.to(device) if isinstance(v, torch.Tensor) else v for key, v in kwargs.items()}
+    check_value(device, name, args, kwargs, sentence, lambda: getattr(torch_conv, name)(image, *good))
 
 
 @pytest.mark.parametrize(
@@ -159,16 +234,11 @@ def test_a_sigma_for_every_sample_or_one_for_all(device, name):
     for lead, rows, sentence in (
         ((2, 3), 3, "sigma's first dimension must be 1 or the batch size 2, got 3"),
         ((2,), 2, "sigma's first dimension must be 1 or the batch size 1, got 2"),
-        (
-            (2, 1, 3),
-            2,
-            f"sigma must be one shared row where the input has more than {axes + 2} dimensions, got 2",
-        ),
+        ((2, 1, 3), 2, f"sigma must be one shared row where the input has more than {axes + 2} dimensions, got 2"),
     ):
         image = torch.zeros(*lead, *space, device=device)
-        with pytest.raises(ValueError) as caught:
+        with refuses(ValueError, f"{name}: {sentence}"):
             function(image, 3, torch.ones(rows, axes))
-        assert str(caught.value) == f"{name}: {sentence}"
         function(image, 3, torch.ones(1, axes))
 
 
@@ -196,6 +266,13 @@ def test_a_sigma_for_every_sample_or_one_for_all(device, name):
             f"input must have dtype {DTYPES}, got complex64",
         ),
         ("gaussian_gradient_magnitude3d", (IMAGE[None], "3", 1.0), {}, "kernel_size must be of type int, got str"),
+        ("gaussian_downsample", (IMAGE, 3, 1.0, 1.5), {}, "factor must be of type int, got float"),
+        ("gaussian_blur3d", (VOLUME, "3", 1.0), {}, "kernel_size must be of type int, got str"),
+        ("gaussian_blur3d", (VOLUME, 3.0, 1.0), {}, "kernel_size must be of type int, got float"),
+        *(
+            ("gaussian_blur3d", (VOLUME, 3, sigma), {}, "sigma must be of type float, got str")
+            for sigma in ("1", (1.0, "1", 1.0))
+        ),
     ],
 )
 def test_types(device, name, args, kwargs, sentence):
@@ -214,7 +291,7 @@ def test_types(device, name, args, kwargs, sentence):
         ("gaussian_gradient_magnitude3d", (IMAGE[None], 3, 1.0, "reflect", "sobel")),
     ],
 )
-def test_what_is_ours_is_keyword_only(name, args):
+def test_own_arguments_are_keyword_only(name, args):
     getattr(torch_conv, name)(*args[:-1])
     with pytest.raises(TypeError, match=f"^{name}: .* must be given by keyword$"):
         getattr(torch_conv, name)(*args)

@@ -14,7 +14,7 @@ from vmap_cases import IMAGE, SEQUENCE, VOLUME, N, mapped, of
 import torch_conv
 from torch_conv.dispatch import batching
 
-pytestmark = pytest.mark.usefixtures("without_torch_s_loop")
+pytestmark = pytest.mark.usefixtures("without_vmap_fallback")
 
 BAD_SIGMA = {
     "gaussian_blur2d": (lambda x, s: torch_conv.gaussian_blur2d(x, 5, s), IMAGE),
@@ -143,7 +143,7 @@ def whole():
     ],
 )
 @torch.no_grad()
-def test_what_is_not_mapped(call, shapes, sentence):
+def test_arguments_that_cannot_be_mapped(call, shapes, sentence):
     with pytest.raises(RuntimeError, match=f"^{re.escape(sentence)}$"):
         torch.vmap(call)(*(torch.ones(N, *shape) for shape in shapes))
 

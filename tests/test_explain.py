@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from refusals import refuses
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
@@ -120,7 +121,7 @@ def test_plans_of_pipelines(device, name):
         assert f"launches 1; bytes {4 * image.numel() * (1 + outputs)}, flops " in line
 
 
-def test_plans_of_a_volume_s_gradient(device):
+def test_plans_of_the_gradient_of_a_volume(device):
     volume = make_image((2, 9, 20, 31), device=device)
     plan = torch_conv.explain(torch_conv.gaussian_gradient_magnitude3d, volume, 3, 1.0, algorithm="separable")
     assert all(line.startswith("gaussian_gradient3d: ") for line in plan.lines)
@@ -136,9 +137,8 @@ def test_says_what_is_handed_to_torch(device):
 
 def test_refuses_what_the_call_refuses(device):
     image = make_image((4, 5), device=device)
-    with pytest.raises(ValueError) as caught:
+    with refuses(ValueError, "filter2d: kernel must have 2, 3 or 4 dimensions, got 1"):
         torch_conv.explain(torch_conv.filter2d, image, torch.ones(3))
-    assert str(caught.value) == "filter2d: kernel must have 2, 3 or 4 dimensions, got 1"
     kernel = make_window((3, 3))
     expected = torch_conv.reference.filter2d(image.cpu().double(), kernel)
     torch.testing.assert_close(torch_conv.filter2d(image, kernel).cpu().double(), expected, rtol=1e-5, atol=1e-5)

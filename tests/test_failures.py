@@ -65,14 +65,14 @@ def test_failures_of_torch_are_no_refusals(sentence):
 
 
 @pytest.mark.parametrize("sentence", REFUSALS)
-def test_a_library_s_name_in_a_refusal_is_no_failure(sentence):
+def test_name_of_a_library_in_a_refusal_is_no_failure(sentence):
     assert not is_machine_failure(RuntimeError(sentence))
     found = refusal_of("sobel", RuntimeError(sentence))
     assert isinstance(found, (TypeError, ValueError))
     assert str(found).startswith("sobel: ")
 
 
-def test_torch_s_own_memory_error_reaches_the_caller():
+def test_out_of_memory_error_of_torch_reaches_the_caller():
     error = torch.OutOfMemoryError("CUDA out of memory")
     assert refusal_of("sobel", error) is error
 

@@ -62,7 +62,7 @@ def test_borders_anchors_and_crops(cuda, dtype, border, channels):
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("channels", [2, 3, 4])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_not_finite_stays_in_its_windows(cuda, dtype, channels, value):
+def test_nonfinite_pixels_reach_their_windows_only(cuda, dtype, channels, value):
     for width in (264, 261):
         image = make_image((1, channels, 40, width), dtype)
         for c, y, x in [(0, 0, 0), (1, 20, 131), (channels - 1, 39, width - 1), (1, 13, 127)]:
@@ -131,7 +131,7 @@ def test_samples(cuda, dtype):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_what_auto_takes(monkeypatch, dtype):
+def test_algorithm_of_auto(monkeypatch, dtype):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
 
     def plan(image, size, **options):

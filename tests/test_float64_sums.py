@@ -195,7 +195,7 @@ def test_tensors_lie_in_memory_as_the_functions_results_do():
             assert ours.filter2D(image, ours.CV_64F, window).stride() == with_gradient.stride()
 
 
-def test_what_the_operators_do_not_see():
+def test_watched_calls_take_the_functions():
     """Gradients, and what watches tensors, take the functions; the results are the same."""
     from torch.utils.flop_counter import FlopCounterMode
 

@@ -128,7 +128,7 @@ def test_windows_of_their_own(device, name, form):
 
 
 @pytest.mark.parametrize("name", WITH_WINDOWS)
-def test_windows_on_the_image_s_device(device, name):
+def test_windows_on_the_device_of_the_image(device, name):
     image = make_image((2, 20, 31))
     expected = PIPELINES[name](image, taps(7), taps(5))
     got = PIPELINES[name](image.to(device), taps(7).to(device), taps(5).to(device))
@@ -136,7 +136,7 @@ def test_windows_on_the_image_s_device(device, name):
 
 
 @pytest.mark.parametrize("name", WITH_WINDOWS)
-def test_windows_too_long_for_a_launch_s_parameters(device, name):
+def test_windows_too_long_for_the_parameters_of_a_launch(device, name):
     image = make_image((2, 90, 131), device=device)
     got, expected = fused_and_apart(device, name, image, 81, 75, 3, {})
     assert_same_bits(got, expected)
@@ -216,7 +216,7 @@ def test_out_whose_leading_dimensions_do_not_merge(device, name):
 VOLUMES = [(1, 1, 1), (2, 3, 4), (5, 9, 33), (2, 2, 7, 12, 40)]
 
 
-# On the CPU volumes are never one launch: test_gaussian_gradient_magnitude3d.py has the chain against the reference.
+# On the CPU volumes are never one launch: test_pipelines.py has the chain against the reference.
 
 
 @pytest.mark.cuda
@@ -235,7 +235,7 @@ def test_volumes(cuda, dtype, mode, k):
 
 
 @pytest.mark.cuda
-def test_volumes_with_windows_too_many_for_a_launch_s_parameters(cuda):
+def test_windows_of_volumes_too_many_for_the_parameters_of_a_launch(cuda):
     volume = make_image((32, 1, 5, 9, 16), device=cuda)
     sigma = 0.5 + 1.5 * torch.rand(32, 3)
     expected = torch_conv.gaussian_gradient_magnitude3d(volume, 7, sigma, algorithm="separable")
@@ -324,7 +324,7 @@ def test_a_chain_that_cannot_be_fused_says_why(device):
         {"stride": [2, 2], "anchor": [0, 1]},
     ],
 )
-def test_what_of_separable_filters_is_a_chain(device, options):
+def test_separable_filters_that_are_chains(device, options):
     with pytest.raises(RuntimeError) as caught:
         OPS.filter2d_separable(torch.zeros(9, 8, device=device), taps(3), taps(3), algorithm="fused", **options)
     sentence = "serves odd windows in their middle, with stride 2, dilation 1 and padding='same'"

@@ -57,7 +57,7 @@ def test_activations(device, activation):
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("k, stride", [(3, 1), (7, 1), (5, 2)])
-def test_against_torch_s(device, dtype, memory_format, k, stride):
+def test_gradients_agree_with_torch(device, dtype, memory_format, k, stride):
     """A layer of a network: the same gradients as F.conv2d's, in the same memory format."""
     image = make_image((2, 32, 14, 14), dtype, device=device).to(memory_format=memory_format)
     weight = make_window((32, 1, k, k), dtype, device=device)

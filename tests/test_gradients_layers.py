@@ -19,7 +19,7 @@ def steps(conv, image, weight, wanted, *options):
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("image_last", [False, True])
 @pytest.mark.parametrize("grad_last", [False, True, None])
-def test_gradients_lie_as_torch_s_do(device, stride, frozen, image_last, grad_last):
+def test_gradients_have_the_strides_of_torch(device, stride, frozen, image_last, grad_last):
     formats = {False: torch.contiguous_format, True: torch.channels_last}
     image = make_image((2, 8, 9, 10), device=device).to(memory_format=formats[image_last])
     weight = make_window((8, 1, 3, 3), device=device).requires_grad_(not frozen)
@@ -113,6 +113,6 @@ def test_a_strided_layer_in_a_cuda_graph(cuda, monkeypatch):
     with torch.cuda.graph(graph):
         found = steps(*call)
     graph.replay()
-    for got, torch_s in zip(found, expected, strict=True):
-        torch.testing.assert_close(got, torch_s, rtol=1e-4, atol=1e-4)
+    for got, by_torch in zip(found, expected, strict=True):
+        torch.testing.assert_close(got, by_torch, rtol=1e-4, atol=1e-4)
     assert torch.backends.cudnn.benchmark

@@ -68,7 +68,7 @@ KORNIA = {
 
 
 @pytest.mark.parametrize("name", KORNIA)
-def test_kornia_s_gradients(device, name):
+def test_gradients_agree_with_kornia(device, name):
     image = make_image((2, 3, 16, 17), device=device)
     found = []
     for call in KORNIA[name]:

@@ -168,13 +168,7 @@ def test_a_stream_that_cannot_be_read_is_built_again(compiler, tmp_path, stream)
     assert len(path.read_bytes()) == len(whole)
 
 
-@pytest.mark.parametrize(
-    "stream",
-    [
-        number(20) + NEW,
-        number(100) + NEW + number(20) + repeat(76, 1),
-    ],
-)
+@pytest.mark.parametrize("stream", [number(20) + NEW, number(100) + NEW + number(20) + repeat(76, 1)])
 def test_a_stream_that_can_be_read_is_not_built_again(compiler, tmp_path, stream):
     """So it is for what their streams say that the files above are refused."""
     (path,) = build(tmp_path, UPLOAD)

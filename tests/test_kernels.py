@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.ndimage as ndi
 import torch
+from refusals import refuses
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
@@ -146,9 +147,8 @@ def test_names_are_sorted_and_complete():
     ],
 )
 def test_bad_values(call, sentence):
-    with pytest.raises(ValueError) as caught:
+    with refuses(ValueError, sentence):
         call()
-    assert str(caught.value) == sentence
 
 
 def test_unknown_name():
@@ -249,6 +249,5 @@ def test_windows_on_the_gpu_are_prepared(cuda, dtype):
     ],
 )
 def test_windows_that_cannot_be_prepared(window, kind, sentence):
-    with pytest.raises(kind) as caught:
+    with refuses(kind, f"prepare: window {sentence}"):
         kernels.prepare(window)
-    assert str(caught.value) == f"prepare: window {sentence}"

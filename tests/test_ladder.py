@@ -1,37 +1,40 @@
-"""The textbook kernels: the studies' own tests, every block and window, the fallback, refusals, and their tables."""
+"""The textbook kernels for signals, images and volumes: every rung, window and block, and refusals."""
 
 from __future__ import annotations
 
-import json
+import functools
 import math
 
 import pytest
 import torch
 import torch.nn.functional as F
+from strategies import make_window
 from tolerance import assert_same_bits
 
 import torch_conv
-from torch_conv import _timing, kernels
-from torch_conv.bench.ladder import borders as ladder_borders
-from torch_conv.bench.ladder import study as ladder_bench
-from torch_conv.bench.ladder import tables as ladder_tables
-from torch_conv.cli import main
+from torch_conv import kernels
 
-RUNGS = ("naive", "constant", "tiled", "l2_halo")
-BLOCKS = ((8, 8), (16, 16), (32, 8), (32, 16))
-WINDOWS = (
-    ("gaussian", 3),
-    ("gaussian", 5),
-    ("gaussian", 7),
-    ("sobel_x", 3),
-    ("sobel_y", 3),
-    ("laplacian", 3),
-    ("sharpen", 3),
-)
+WHOLE = ("naive", "constant", "tiled", "l2_halo")  # rungs that take any window
+RUNGS = {1: WHOLE, 2: WHOLE, 3: (*WHOLE, "separable")}  # rungs that compute one correlation
+EACH = [(axes, variant) for axes, variants in RUNGS.items() for variant in variants]
+EACH_AND_FUSED = [*EACH, (2, "fused")]
+DEFAULT_BLOCK = {1: (256,), 2: (16, 16), 3: (8, 8, 8)}
+SHAPES = {
+    1: ((1,), (7,), (1000,), (3, 33), (2, 3, 257)),
+    2: ((1, 1), (33, 17), (16, 64), (2, 3, 20, 31)),
+    3: ((1, 1, 1), (5, 9, 17), (8, 16, 8), (2, 3, 4, 10, 11)),
+}
+WINDOWS = {
+    1: ((1,), (3,), (5,), (31,), (799,)),
+    2: ((1, 1), (3, 3), (5, 5), (7, 7), (9, 9), (27, 27)),
+    3: ((1, 1, 1), (3, 3, 3), (3, 1, 5), (1, 7, 1), (5, 3, 9), (9, 9, 9), (15, 15, 15)),
+}
+NAMED = (("gaussian", 3), ("gaussian", 5), ("gaussian", 7), ("sobel_x", 3), ("sobel_y", 3), ("laplacian", 3))
 
 
-def ladder(image, kernel, variant="naive", block=(16, 16)):
-    return torch.ops.torch_conv.ladder2d(image, kernel, variant, block)
+def ladder(image, kernel, variant="naive", block=None):
+    axes = kernel.dim()
+    return getattr(torch.ops.torch_conv, f"ladder{axes}d")(image, kernel, variant, block or DEFAULT_BLOCK[axes])
 
 
 def noise(*shape):
@@ -46,10 +49,26 @@ def checkerboard():
 IMAGES = {"checkerboard": checkerboard(), "noise": noise(64, 64)}
 
 
+def factors(extents):
+    """Random taps of sum 1 along each axis; none are symmetric."""
+    taps = [0.5 + torch.rand(k, generator=torch.Generator().manual_seed(i)) for i, k in enumerate(extents)]
+    return [t / t.sum() for t in taps]
+
+
+def product(*taps):
+    return functools.reduce(lambda window, t: window[..., None] * t, [t.double() for t in taps]).float()
+
+
+def window(extents):
+    return product(*factors(extents))
+
+
 def filtered(image, kernel):
-    """The float64 result of F.conv2d, zero padding, any leading dimensions."""
-    planes = image.double().reshape(-1, 1, *image.shape[-2:])
-    return F.conv2d(planes, kernel.double()[None, None], padding=kernel.shape[0] // 2).reshape(image.shape)
+    """The float64 result of F.convNd, zero padding, any leading dimensions."""
+    axes = kernel.dim()
+    planes = image.double().reshape(-1, 1, *image.shape[-axes:])
+    conv = getattr(F, f"conv{axes}d")
+    return conv(planes, kernel.double()[None, None], padding=[k // 2 for k in kernel.shape]).reshape(image.shape)
 
 
 def edges(image, kernel):
@@ -58,69 +77,109 @@ def edges(image, kernel):
     return filtered(blurred, kernels.sobel_x()).abs() + filtered(blurred, kernels.sobel_y()).abs()
 
 
-def assert_close(got, expected, tolerance):
+def assert_close(got, expected, tolerance=1e-5):
     assert got.shape == expected.shape
     assert got.dtype == torch.float32
     error = (got.cpu().double() - expected).abs().max().item()
     assert error <= tolerance
 
 
-# ---- the 2-D study ---------------------------------------------------------------------------------------------------
+# ---- every rung ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", RUNGS)
-@pytest.mark.parametrize("window", WINDOWS, ids=lambda w: f"{w[0]}{w[1]}")
+@pytest.mark.parametrize("variant", WHOLE)
+def test_example_of_the_textbook(variant, device):
+    """The cells outside the signal hold 0."""
+    signal, kernel = torch.tensor([8.0, 2, 5, 4, 1, 7, 3]), torch.tensor([1.0, 3, 5, 3, 1])
+    result = ladder(signal.to(device), kernel, variant, (4,))
+    assert result.tolist()[1:4] == [53, 52, 47]
+    assert_close(result, filtered(signal, kernel), 0)
+    assert_same_bits(result, torch_conv.filter1d(signal.to(device), kernel, "constant"))
+
+
+@pytest.mark.parametrize("variant", WHOLE)
+@pytest.mark.parametrize("name", [*NAMED, ("sharpen", 3)], ids=lambda w: f"{w[0]}{w[1]}")
 @pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
-def test_study(image, window, variant, device):
-    kernel = kernels.named(*window)
-    assert_close(ladder(image.to(device), kernel, variant), filtered(image, kernel), 1e-5)
+def test_named_windows(image, name, variant, device):
+    kernel = kernels.named(*name)
+    assert_close(ladder(image.to(device), kernel, variant), filtered(image, kernel))
 
 
-@pytest.mark.parametrize("window", ["gaussian", "box", "identity"])
+@pytest.mark.parametrize("name", ["gaussian", "box", "identity"])
 @pytest.mark.parametrize(
     "image", [*IMAGES.values(), noise(1, 1), noise(33, 17), noise(2, 3, 5, 40)], ids=lambda x: str(tuple(x.shape))
 )
-def test_fused(image, window, device):
-    kernel = kernels.named(window)
+def test_fused(image, name, device):
+    kernel = kernels.named(name)
     assert_close(ladder(image.to(device), kernel, "fused"), edges(image, kernel), 1e-4)
 
 
-@pytest.mark.parametrize("k", [1, 3, 5, 7, 9, 27])
-@pytest.mark.parametrize("shape", [(1, 1), (33, 17), (16, 64), (2, 3, 20, 31)], ids=str)
-@pytest.mark.parametrize("variant", RUNGS)
-def test_window_sizes_and_shapes(variant, shape, k, device):
-    image, kernel = noise(*shape), kernels.gaussian2d(k, 3.0)
-    assert_close(ladder(image.to(device), kernel, variant), filtered(image, kernel), 1e-5)
+@pytest.mark.parametrize(
+    ("rung", "shape", "extents"),
+    [(rung, shape, extents) for rung in EACH for shape in SHAPES[rung[0]] for extents in WINDOWS[rung[0]]],
+    ids=str,
+)
+def test_windows_and_shapes(rung, shape, extents, device):
+    image, kernel = noise(*shape), window(extents)
+    assert_close(ladder(image.to(device), kernel, rung[1]), filtered(image, kernel))
 
 
-def test_gold_sums_in_float64():
-    image = torch.tensor([[2.0**30, 1.0, -(2.0**30)]])
-    assert ladder(image, torch.ones(3, 3))[0, 1].item() == 1.0
+@pytest.mark.parametrize("variant", WHOLE)
+@pytest.mark.parametrize("extents", [(7,), (5, 5), (3, 5, 7)], ids=str)
+def test_signed_taps(extents, variant, device):
+    image, kernel = noise(6, 11, 13), make_window(extents) / 10
+    assert_close(ladder(image.to(device), kernel, variant), filtered(image, kernel))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [torch.zeros(3, 3, 3), -window((3, 5, 3)), product(torch.tensor([0.0, 2.0, -1.0]), *factors((3, 3)))],
+    ids=["zeros", "negative", "signed"],
+)
+def test_factors_of_any_sign(kernel, device):
+    volume = noise(4, 7, 9)
+    assert_close(ladder(volume.to(device), kernel, "separable"), filtered(volume, kernel))
+
+
+@pytest.mark.parametrize(("axes", "variant"), EACH)
+def test_cpu_sums_in_float64(axes, variant):
+    image = torch.tensor([2.0**30, 1.0, -(2.0**30)])
+    for axis in range(axes):
+        shape, extents = [1] * axes, [1] * axes
+        shape[axis] = extents[axis] = 3
+        for kernel in (torch.ones([3] * axes), torch.ones(extents)):
+            if axes != 2 or kernel.numel() == 9:  # square windows alone
+                assert ladder(image.reshape(shape), kernel, variant).flatten()[1].item() == 1.0
 
 
 def test_input_is_read_through_its_strides_and_kept(device):
-    image = noise(17, 3, 33).to(device).permute(1, 2, 0)
+    image = noise(9, 17, 3, 5).to(device).permute(2, 0, 3, 1)
     before = image.clone()
-    kernel = kernels.named("sharpen")
-    assert_close(ladder(image, kernel.T), filtered(before.cpu(), kernel.T), 1e-5)
+    for axes, variant in EACH:
+        sizes = (6, 6, 10)[:axes]
+        kernel = window(sizes)[(slice(None, None, 2),) * axes].transpose(0, -1)
+        assert_close(ladder(image, kernel, variant), filtered(before.cpu(), kernel))
     assert_same_bits(image, before)
 
 
-@pytest.mark.parametrize("shape", [(0, 8, 8), (2, 0, 8), (8, 0)], ids=str)
-def test_no_elements(shape, device):
-    assert ladder(torch.empty(shape, device=device), kernels.box(3)).shape == shape
+EMPTY = [(1, (0,)), (1, (0, 8)), (1, (2, 0, 8)), (1, (8, 0)), (2, (0, 8, 8)), (2, (2, 0, 8)), (2, (8, 0))]
+EMPTY += [(3, (0, 8, 8, 8)), (3, (2, 0, 8, 8)), (3, (8, 0, 8)), (3, (8, 8, 0))]
 
 
-def test_defaults(device):
-    image, kernel = noise(20, 20).to(device), kernels.gaussian2d(3)
-    assert_same_bits(torch.ops.torch_conv.ladder2d(image, kernel), ladder(image, kernel, "naive", (16, 16)))
-    assert_same_bits(torch.ops.torch_conv.ladder2d(image, kernel, "tiled", 8), ladder(image, kernel, "tiled", (8, 8)))
+@pytest.mark.parametrize(("axes", "shape"), EMPTY, ids=str)
+def test_no_elements(axes, shape, device):
+    assert ladder(torch.empty(shape, device=device), torch.ones((3,) * axes)).shape == shape
 
 
-# ---- the stencil study -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("axes", "block"), [(1, 64), (2, 8), (3, 4)])
+def test_defaults(axes, block, device):
+    image, kernel = noise(9, 20, 300).to(device), window((3,) * axes)
+    operator = getattr(torch.ops.torch_conv, f"ladder{axes}d")
+    assert_same_bits(operator(image, kernel), ladder(image, kernel, "naive", DEFAULT_BLOCK[axes]))
+    assert_same_bits(operator(image, kernel, "tiled", block), ladder(image, kernel, "tiled", (block,) * axes))
 
 
-def test_stencil_interior(device):
+def test_interior_of_a_stencil(device):
     image, kernel = noise(256, 256), kernels.box(3)
     blurred = torch_conv.filter2d(image.to(device), kernel, border_type="zero_output").cpu()
     assert_close(blurred[1:-1, 1:-1], ladder(image, kernel).double()[1:-1, 1:-1], 1e-3)
@@ -131,28 +190,59 @@ def test_stencil_interior(device):
 
 # ---- CUDA: one fma chain, however the block fetches its pixels -------------------------------------------------------
 
+CUDA_SHAPES = {1: (2, 2050), 2: (2, 70, 83), 3: (2, 21, 40, 37)}
+CUDA_WINDOWS = {
+    1: ((1,), (5,), (63,), (799,)),
+    2: ((3, 3), (5, 5), (7, 7), (9, 9)),
+    3: ((3, 3, 3), (3, 7, 5), (5, 3, 7)),
+}
+BLOCKS = {
+    1: ((1,), (7,), (32,), (256,), (1000,), (1024,)),
+    2: ((8, 8), (16, 16), (32, 8), (32, 16), (1, 1), (7, 3), (1024, 1), (1, 1024), (24, 5)),
+    3: ((8, 8, 8), (1, 1, 1), (16, 4, 2), (32, 8, 4), (7, 3, 5), (1024, 1, 1), (1, 1024, 1), (2, 8, 64), (32, 32, 1)),
+}
+
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("block", [*BLOCKS, (1, 1), (7, 3), (1024, 1), (1, 1024), (24, 5)], ids=str)
-@pytest.mark.parametrize("k", [3, 5, 7, 9])
-def test_blocks_and_windows_have_the_same_bits(k, block, cuda):
-    image, kernel = noise(2, 70, 83).to(cuda), torch.randn(k, k, generator=torch.Generator().manual_seed(k)) / k
+@pytest.mark.parametrize(
+    ("extents", "block"),
+    [(extents, block) for axes in BLOCKS for extents in CUDA_WINDOWS[axes] for block in BLOCKS[axes]],
+    ids=str,
+)
+def test_blocks_have_the_same_bits(extents, block, cuda):
+    """Every rung that sums the whole window has the bits of the library's direct filter."""
+    axes, k = len(extents), extents[0]
+    image = noise(*CUDA_SHAPES[axes]).to(cuda)
+    kernel = torch.randn(k, k, generator=torch.Generator().manual_seed(k)) / k if axes == 2 else window(extents)
     naive = ladder(image, kernel)
-    assert_close(naive, filtered(image.cpu(), kernel), 1e-5)
-    for variant in RUNGS:
+    assert_close(naive, filtered(image.cpu(), kernel))
+    for variant in WHOLE:
         assert_same_bits(ladder(image, kernel, variant, block), naive)
-    if k == 3:
+    direct = getattr(torch_conv, f"filter{axes}d")
+    for x in (image, image.cpu()):
+        assert_same_bits(naive, direct(x, kernel, border_type="constant", algorithm="direct"))
+    if extents == (3, 3):
         assert_same_bits(ladder(image, kernel, "fused", block), ladder(image, kernel, "fused"))
+    if axes == 3:
+        passes = ladder(image, kernel, "separable")
+        assert_close(passes, filtered(image.cpu(), kernel))
+        assert_same_bits(ladder(image, kernel, "separable", block), passes)
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("k", [3, 5, 7])
-def test_same_bits_as_the_library(k, cuda):
-    image, kernel = noise(65, 130), kernels.gaussian2d(k)
-    naive = ladder(image.to(cuda), kernel)
-    for place in ("cpu", cuda):
-        direct = torch_conv.filter2d(image.to(place), kernel, border_type="constant", algorithm="direct")
-        assert_same_bits(naive, direct)
+@pytest.mark.parametrize("variant", RUNGS[3])
+def test_largest_window(variant, cuda):
+    volume, kernel = noise(12, 24, 20), window((19, 19, 19))  # tile and halo: 70304 bytes
+    assert_close(ladder(volume.to(cuda), kernel, variant), filtered(volume, kernel))
+
+
+@pytest.mark.cuda
+def test_passes_have_the_bits_of_the_library(cuda):
+    # The rung takes the window apart again: exactly, because the largest taps are powers of two.
+    x, y, z = torch.tensor([0.3, 0.5, 0.2]), torch.tensor([0.1, 0.25, 1.0, 0.4, 0.7]), torch.tensor([0.15, 0.5, 0.35])
+    volume = noise(7, 20, 45).to(cuda)
+    expected = torch_conv.filter3d_separable(volume, x, y, z, "constant")
+    assert_same_bits(ladder(volume, product(z, y, x), "separable"), expected)
 
 
 @pytest.mark.cuda
@@ -165,19 +255,32 @@ def test_fused_has_the_bits_of_one_by_one(cuda):
     assert_same_bits(ladder(image, blur, "fused"), gx.abs() + gy.abs())
 
 
-@pytest.mark.cuda
-@pytest.mark.parametrize("variant", [*RUNGS, "fused"])
-def test_more_planes_than_a_grid_has(variant, cuda):
-    image, kernel = noise(65_540, 2, 3).to(cuda), kernels.gaussian2d(3)
-    expected = ladder(image[-6:], kernel, variant)
-    assert_same_bits(ladder(image, kernel, variant)[-6:], expected)
+LARGER_THAN_A_GRID = {
+    1: [((65_540, 3), None)],
+    2: [((65_540, 2, 3), None)],
+    3: [((65_540, 1, 2, 3), (8, 8, 8)), ((21_850, 5, 2, 3), (4, 4, 2))],
+}
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("variant", [*RUNGS, "fused"])
-def test_streams_do_not_share_a_window(variant, cuda):
-    image = noise(512, 512).to(cuda)
-    windows = [kernels.gaussian2d(3), kernels.sharpen()]
+@pytest.mark.parametrize(
+    ("rung", "shape", "block"), [(rung, *case) for rung in EACH_AND_FUSED for case in LARGER_THAN_A_GRID[rung[0]]]
+)
+def test_more_planes_than_a_grid_has(rung, shape, block, cuda):
+    (axes, variant), image = rung, noise(*shape).to(cuda)
+    kernel = window((3,) * axes)
+    result = ladder(image, kernel, variant, block)
+    if variant != "fused":
+        assert_close(result[-6:], filtered(image[-6:].cpu(), kernel))
+    assert_same_bits(result[-6:], ladder(image[-6:], kernel, variant, block))
+    assert_same_bits(result[:6], ladder(image[:6], kernel, variant, block))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(("axes", "variant"), EACH_AND_FUSED)
+def test_streams_do_not_share_a_window(axes, variant, cuda):
+    image = noise(*{1: (1 << 18,), 2: (512, 512), 3: (8, 128, 128)}[axes]).to(cuda)
+    windows = [window((3,) * axes), window((3 if variant == "fused" else 5,) * axes).flip(0)]
     expected = [ladder(image, kernel, variant) for kernel in windows]
     streams = [torch.cuda.Stream() for _ in windows]
     torch.cuda.synchronize()
@@ -192,9 +295,9 @@ def test_streams_do_not_share_a_window(variant, cuda):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("variant", [*RUNGS, "fused"])
-def test_captured_window_outlives_its_tensor(variant, cuda):
-    image, kernel = noise(40, 40).to(cuda), kernels.gaussian2d(3)
+@pytest.mark.parametrize(("axes", "variant"), EACH_AND_FUSED)
+def test_captured_window_outlives_its_tensor(axes, variant, cuda):
+    image, kernel = noise(8, 20, 300).to(cuda), window((3,) * axes)
     expected = ladder(image, kernel, variant)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -205,189 +308,110 @@ def test_captured_window_outlives_its_tensor(variant, cuda):
 
 
 @pytest.mark.cuda
-def test_too_many_rows_are_refused(cuda):
-    with pytest.raises(
-        RuntimeError, match="ladder2d: input must have at most 65535 \\* block\\[1\\] rows on CUDA, got"
-    ):
-        ladder(torch.zeros(65_536, 1, device=cuda), kernels.box(3), "naive", (32, 1))
-    assert ladder(torch.zeros(65_536, 1, device=cuda), kernels.box(3), "naive", (32, 2)).shape == (65_536, 1)
+@pytest.mark.parametrize("variant", ["tiled", "separable"])
+def test_tile_beyond_shared_memory_is_refused(variant, cuda):
+    volume, kernel = noise(2, 3, 50).to(cuda), window((1, 1, 7999))
+    with pytest.raises(RuntimeError) as refusal:
+        ladder(volume, kernel, variant)
+    sentence = str(refusal.value).splitlines()[0]
+    assert sentence.startswith("ladder3d: block and kernel must keep tile and halo within ")
+    assert sentence.endswith(" bytes of shared memory, got 2049536")
+    for other in ("naive", "constant", "l2_halo"):  # they keep no halo
+        assert_close(ladder(volume, kernel, other), filtered(volume.cpu(), kernel))
+    assert_close(ladder(volume, kernel, variant, (32, 1, 1)), filtered(volume.cpu(), kernel))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(
+    ("shape", "limit", "block", "good"),
+    [
+        ((65_536, 1), "block[1] rows", (32, 1), (32, 2)),
+        ((65_536, 1, 1), "block[2] planes", (32, 1, 1), (8, 2, 2)),
+        ((1, 65_536, 1), "block[1] rows", (32, 1, 1), (8, 2, 2)),
+    ],
+)
+def test_too_long_axes_are_refused(shape, limit, block, good, cuda):
+    image, kernel = torch.zeros(shape, device=cuda), torch.ones((3,) * len(shape))
+    with pytest.raises(RuntimeError) as refusal:
+        ladder(image, kernel, "naive", block)
+    expected = f"ladder{len(shape)}d: input must have at most 65535 * {limit} on CUDA, got 65536"
+    assert str(refusal.value).splitlines()[0] == expected
+    assert ladder(image, kernel, "naive", good).shape == shape
 
 
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
-IMAGE, KERNEL = torch.zeros(8, 8), torch.ones(3, 3)
-
-
-@pytest.mark.parametrize(
-    ("args", "sentence"),
-    [
-        (
-            (IMAGE, KERNEL, "fast", (16, 16)),
-            "ladder2d: variant must be 'naive', 'constant', 'tiled', 'l2_halo' or 'fused', got 'fast'",
-        ),
-        ((torch.zeros(8), KERNEL), "ladder2d: input must have at least 2 dimensions, got 1"),
-        ((IMAGE.double(), KERNEL), "ladder2d: input must have dtype float32, got float64"),
-        ((IMAGE, KERNEL.double()), "ladder2d: kernel must have dtype float32, got float64"),
-        ((IMAGE, torch.ones(3, 5)), "ladder2d: kernel must be square and odd, got shape (3, 5)"),
-        ((IMAGE, torch.ones(4, 4)), "ladder2d: kernel must be square and odd, got shape (4, 4)"),
-        ((IMAGE, torch.ones(1, 3, 3)), "ladder2d: kernel must be square and odd, got shape (1, 3, 3)"),
-        ((IMAGE, torch.ones(5, 5), "fused"), "ladder2d: variant 'fused' takes a 3x3 kernel, got 5x5"),
-        (
-            (IMAGE, torch.ones(29, 29)),
-            "ladder2d: kernel must have at most 800 taps to fit into constant memory, got 841",
-        ),
-        ((IMAGE, KERNEL, "naive", (0, 16)), "ladder2d: block must be at least 1, got 0"),
-        ((IMAGE, KERNEL, "naive", (64, 32)), "ladder2d: block must have at most 1024 threads, got 64x32"),
+SIGNAL, IMAGE, VOLUME = torch.zeros(8), torch.zeros(8, 8), torch.zeros(4, 8, 8)
+K1, K2, K3 = torch.ones(3), torch.ones(3, 3), torch.ones(3, 3, 3)
+CROSS = torch.zeros(3, 3, 3)
+CROSS[1, 1, :] = CROSS[1, :, 1] = CROSS[:, 1, 1] = 1
+NAN = torch.full((1, 1, 3), float("nan"))
+NO_PRODUCT = "variant 'separable' takes a kernel that is the outer product of three windows, got one whose tap "
+TOO_MANY = "kernel must have at most {} taps to fit into constant memory"
+REFUSED = {
+    1: [
+        ((SIGNAL, K1, "fused"), "variant must be 'naive', 'constant', 'tiled' or 'l2_halo', got 'fused'"),
+        ((torch.tensor(1.0), K1), "input must have at least 1 dimension, got 0"),
+        ((SIGNAL.double(), K1), "input must have dtype float32, got float64"),
+        ((SIGNAL, K1.half()), "kernel must have dtype float32, got float16"),
+        ((SIGNAL, torch.ones(4)), "kernel must have 1 dimension of odd size, got shape (4,)"),
+        ((SIGNAL, torch.ones(1, 3)), "kernel must have 1 dimension of odd size, got shape (1, 3)"),
+        ((SIGNAL, torch.ones(801)), f"{TOO_MANY.format(800)} (filter1d has no such limit), got 801"),
+        ((SIGNAL, K1, "naive", (8, 8)), "block must have 1 values, got 2"),
+        ((SIGNAL, K1, "naive", (0,)), "block must be at least 1, got 0"),
+        ((SIGNAL, K1, "naive", (1025,)), "block must have at most 1024 threads, got 1025"),
     ],
-    ids=lambda value: value[10:40] if isinstance(value, str) else "",
-)
-def test_refusals(args, sentence, device):
-    image, *rest = args
-    with pytest.raises(RuntimeError) as refusal:
-        torch.ops.torch_conv.ladder2d(image.to(device), *rest)
-    assert str(refusal.value).splitlines()[0] == sentence
-    assert ladder(IMAGE.to(device), KERNEL).sum() == 0  # the next good call works
-
-
-# ---- the command and its clock ---------------------------------------------------------------------------------------
-
-
-def test_tables_on_the_cpu(monkeypatch, tmp_path, capsys):
-    kept = {"stencil": [(256, False)], "correctness": [("box", 3)], "size": [64], "fused": [64], "window": [(64, 3)]}
-
-    def few(cuda, sweep, studies=ladder_tables.studies):
-        return [
-            ladder_bench.Study(s.name, s.title, s.columns, kept[s.name], s.measure, s.note)
-            for s in studies(cuda, sweep)
-            if s.name in kept
-        ]
-
-    monkeypatch.setattr(ladder_tables, "studies", few)
-    written = tmp_path / "ladder.json"
-    command = [
-        "bench",
-        "ladder",
-        "--device",
-        "cpu",
-        "--quick",
-        "--json",
-        str(written),
-        "--figures",
-        str(tmp_path / "f"),
-    ]
-    assert main(command) == 0
-    printed = capsys.readouterr().out
-    assert "CPU columns only" in printed
-    assert "V1 naive" not in printed
-    document = json.loads(written.read_text())
-    assert document["metadata"]["torch"] == torch.__version__
-    assert [table["name"] for table in document["tables"]] == ["stencil", "correctness", "size", "window", "fused"]
-    for table in document["tables"]:
-        assert all(key in row for row in table["rows"] for key in table["columns"])
-    assert {p.name for p in (tmp_path / "f").iterdir()} == {f"ladder_{n}.png" for n in ("size", "window", "fused")}
-
-
-@pytest.mark.thorough
-def test_signals_and_borders_on_the_cpu(tmp_path):
-    written = tmp_path / "ladder.json"
-    command = ["bench", "ladder", "--device", "cpu", "--quick", "--table", "signal,borders", "--image-size", "40,104"]
-    assert main([*command, "--json", str(written)]) == 0
-    signal, borders = (table["rows"] for table in json.loads(written.read_text())["tables"])
-    assert [(row["numbers"], row["k"]) for row in signal] == [(n, k) for n in (1600, 10816) for k in (5, 31)]
-    assert [row["policy"] for row in borders] == ["skip", "clamp", "wrap", "mirror", "zero"]
-    assert all(row["error"] <= 1 and row["conv2d_ms"] > 0 for row in borders)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("policy", ladder_borders.POLICIES)
-def test_gold_of_the_borders(policy):
-    image = (255 * noise(1, 2, 103, 120)).to(torch.uint8)
-    border = ladder_borders.POLICIES[policy][0]
-    expected = torch_conv.reference.box_blur(image.double(), 200, border, anchor=-1)
-    assert (ladder_borders.means(image, policy) - expected).abs().max() <= 0.5 + 1e-9
-
-
-def test_borders_that_an_image_is_too_small_for_are_left_out():
-    cases = ladder_borders.borders(ladder_bench.Sweep(sizes=(100,)), cuda=False).cases
-    assert [policy for _, policy in cases] == ["skip", "clamp", "zero"]
-
-
-def test_tables_on_the_gpu_name_their_rungs():
-    columns = {
-        study.name: {c.key for c in study.columns} for study in ladder_tables.studies(True, ladder_bench.Sweep())
-    }
-    assert {f"{rung}_ms" for rung in RUNGS} < columns["size"] & columns["window"] & columns["block"] & columns["signal"]
-    assert {"direct_over_cpu", "production_over_cpu", "conv2d_ms"} < columns["borders"]
-    assert {"fused_ms", "unfused_ms", "production_ms", "conv2d_ms"} < columns["fused"]
-
-
-def test_sweeps(tmp_path):
-    """Sizes, windows and blocks of one's own; a table that is not asked for is not there."""
-    written = tmp_path / "ladder.json"
-    command = ["bench", "ladder", "--device", "cpu", "--table", "size,window,block", "--image-size", "32,48"]
-    options = ["--kernel-size", "1,9", "--iterations", "3", "--json", str(written), "--figures", str(tmp_path / "f")]
-    assert main([*command, *options]) == 0
-    assert {path.name for path in (tmp_path / "f").iterdir()} == {"ladder_size.png", "ladder_window.png"}
-    document = json.loads(written.read_text())
-    found = {table["name"]: table["rows"] for table in document["tables"]}
-    assert [row["size"] for row in found["size"]] == [32, 48]
-    assert [(row["size"], row["k"]) for row in found["window"]] == [(48, 1), (48, 9)]
-    assert [(row["size"], row["block"]) for row in found["block"]] == [(48, "16x16")]  # a CPU has none
-    assert document["metadata"]["rounds"] == 3 and len(found) == 3
-    assert ladder_bench.Sweep(sizes=(2048,), quick=True).of(256, 4096) == [2048]
-    assert ladder_bench.Sweep(quick=True).of(256, 1024, 2048) == [256, 1024]
-    on_a_gpu = ladder_tables.studies(True, ladder_bench.Sweep((64,), (3,), ((4, 8), (64, 16))))
-    assert [study.cases for study in on_a_gpu if study.name == "block"] == [[(64, (4, 8)), (64, (64, 16))]]
-
-
-BAD_OPTIONS = {
-    "--device tpu": "tpu",
-    "--json /no/such/folder/x.json": "/no/such/folder",
-    "--table size,speed": "must be of stencil, correctness, size, window, block, fused, signal, borders, got speed",
-    "--image-size 64,4": "must be 8 to 16384, got 4",
-    "--kernel-size 3,4": "must be odd, 1 to 27, got 4",
-    "--kernel-size 29": "must be odd, 1 to 27, got 29",
-    "--block 16": "must be WIDTHxHEIGHT with at most 1024 threads, got 16",
-    "--block 16x16,64x32": "must be WIDTHxHEIGHT with at most 1024 threads, got 64x32",
-    "--iterations 2": "--iterations must be at least 3, got 2",
+    2: [
+        ((IMAGE, K2, "fast"), "variant must be 'naive', 'constant', 'tiled', 'l2_halo' or 'fused', got 'fast'"),
+        ((torch.zeros(8), K2), "input must have at least 2 dimensions, got 1"),
+        ((IMAGE.double(), K2), "input must have dtype float32, got float64"),
+        ((IMAGE, K2.double()), "kernel must have dtype float32, got float64"),
+        ((IMAGE, torch.ones(3, 5)), "kernel must be square and odd, got shape (3, 5)"),
+        ((IMAGE, torch.ones(4, 4)), "kernel must be square and odd, got shape (4, 4)"),
+        ((IMAGE, torch.ones(1, 3, 3)), "kernel must be square and odd, got shape (1, 3, 3)"),
+        ((IMAGE, torch.ones(5, 5), "fused"), "variant 'fused' takes a 3x3 kernel, got 5x5"),
+        ((IMAGE, torch.ones(29, 29)), f"{TOO_MANY.format(800)}, got 841"),
+        ((IMAGE, K2, "naive", (0, 16)), "block must be at least 1, got 0"),
+        ((IMAGE, K2, "naive", (64, 32)), "block must have at most 1024 threads, got 64x32"),
+    ],
+    3: [
+        ((VOLUME, K3, "fast"), "variant must be 'naive', 'constant', 'tiled', 'l2_halo' or 'separable', got 'fast'"),
+        ((VOLUME[0], K3), "input must have at least 3 dimensions, got 2"),
+        ((VOLUME.double(), K3), "input must have dtype float32, got float64"),
+        ((VOLUME, K3.half()), "kernel must have dtype float32, got float16"),
+        ((VOLUME, K3[0]), "kernel must have 3 dimensions of odd size, got shape (3, 3)"),
+        ((VOLUME, torch.ones(3, 4, 3)), "kernel must have 3 dimensions of odd size, got shape (3, 4, 3)"),
+        ((VOLUME, torch.ones(0, 3, 3)), "kernel must have 3 dimensions of odd size, got shape (0, 3, 3)"),
+        ((VOLUME, torch.ones(21, 21, 21)), f"{TOO_MANY.format(8000)} (filter3d has no such limit), got 9261"),
+        ((VOLUME, CROSS, "separable"), f"{NO_PRODUCT}(1, 0, 1) is not their product"),
+        ((VOLUME, NAN, "separable"), f"{NO_PRODUCT}(0, 0, 0) is not their product"),
+        ((VOLUME, K3, "naive", (8, 8)), "block must have 3 values, got 2"),
+        ((VOLUME, K3, "naive", (8, 0, 8)), "block must be at least 1, got 0"),
+        ((VOLUME, K3, "naive", (16, 16, 8)), "block must have at most 1024 threads, got 16x16x8"),
+        (
+            (VOLUME, K3, "naive", (2**31 - 1,) * 3),
+            "block must have at most 1024 threads, got 2147483647x2147483647x2147483647",
+        ),
+        ((VOLUME, K3, "naive", (2, 2, 65)), "block must have at most 64 threads along z, got 65"),
+    ],
 }
 
 
-@pytest.mark.parametrize("options", BAD_OPTIONS)
-def test_bad_options(options, capsys):
-    try:
-        status = main(["bench", "ladder", *options.split()])
-    except SystemExit as ended:  # what argparse refuses
-        status = ended.code
-    printed = capsys.readouterr().err
-    assert status == 2 and len(printed.splitlines()) == 1 and BAD_OPTIONS[options] in printed
-
-
-def test_timed_calls_take_turns():
-    made = []
-    times = _timing.time_call([lambda: made.append("a"), lambda: made.append("b")], "cpu", repeats=4, warmup=1)
-    assert len(times) == 4
-    assert min(times) > 0
-    assert made[::2] == ["a"] * (len(made) // 2)
-    assert made[1::2] == ["b"] * (len(made) // 2)
-
-
-def test_the_cpu_is_warm_before_the_first_sample(monkeypatch):
-    _timing.warm_cpu.cache_clear()
-    monkeypatch.setattr(_timing, "WARMING_SECONDS", 0.05)
-    added, add = [], torch.add
-    monkeypatch.setattr(torch, "add", lambda *args, **kwargs: added.append(len(made)) or add(*args, **kwargs))
-    made = []
-    _timing.time_call(lambda: made.append("a"), "cpu", repeats=2)
-    assert added and not any(added)  # all before the first call
-    count = len(added)
-    _timing.time_call(lambda: made.append("b"), "cpu", repeats=2)
-    assert len(added) == count
+@pytest.mark.parametrize(
+    ("axes", "args", "sentence"),
+    [(axes, *case) for axes, cases in REFUSED.items() for case in cases],
+    ids=lambda value: value[:30] if isinstance(value, str) else "",
+)
+def test_refusals(axes, args, sentence, device):
+    image, *rest = args
+    with pytest.raises(RuntimeError) as refusal:
+        getattr(torch.ops.torch_conv, f"ladder{axes}d")(image.to(device), *rest)
+    assert str(refusal.value).splitlines()[0] == f"ladder{axes}d: {sentence}"
+    assert ladder(VOLUME.to(device), torch.ones((3,) * axes)).sum() == 0  # the next good call works
 
 
 @pytest.mark.cuda
-def test_timing_without_capture(cuda):
-    image = noise(32, 32).to(cuda)
-    captured = _timing.time_call(lambda: image + 1, cuda, repeats=3)
-    looped = _timing.time_call(lambda: (image + 1).sum().item(), cuda, repeats=3)  # synchronises: cannot be captured
-    assert 0 < max(captured) < min(looped)
+@pytest.mark.parametrize("kernel", [K1, K2, K3], ids=["1d", "2d", "3d"])
+def test_kernel_on_the_gpu_is_refused(kernel, cuda):
+    with pytest.raises(RuntimeError, match=rf"ladder{kernel.dim()}d: kernel must be on cpu, got cuda:0"):
+        ladder(VOLUME.to(cuda), kernel.to(cuda))

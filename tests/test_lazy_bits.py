@@ -25,10 +25,7 @@ OF_FACADES = {
         ((make_image((9, 11)), make_window((3, 4)), "reflect", 1, 1, torch.empty(9, 11, dtype=torch.float64)), {})
     ],
     "_filter2d_separable_in_float64": [
-        (
-            (make_image((9, 11)), *make_window((2, 3)), "constant", 1, 1, torch.empty(9, 11, dtype=torch.float64)),
-            {},
-        )
+        ((make_image((9, 11)), *make_window((2, 3)), "constant", 1, 1, torch.empty(9, 11, dtype=torch.float64)), {})
     ],
     "_box2d_in_float64": [
         ((make_image((9, 11)), 3, 4, "reflect", True, 1, 1, torch.empty(9, 11, dtype=torch.float64)), {})
@@ -111,7 +108,7 @@ def test_reading(device, name):
 
 
 @pytest.mark.parametrize("name", sorted(WRITERS.keys() - ON_CUDA_ALONE))
-def test_what_is_refused_changes_nothing(device, name):
+def test_refused_calls_change_nothing(device, name):
     """Complex numbers, with and without their own bit, together with a negated tensor that would be written."""
     arguments = given(name, 0, device)
     written = WRITERS[name]

@@ -176,7 +176,7 @@ def test_refusals_do_not_depend_on_earlier_calls(forgetful, name):
             assert same(first, second) and same(first, third), (argument, odd(number))
 
 
-def test_a_tensor_s_value_may_change(forgetful):
+def test_value_of_a_tensor_may_change(forgetful):
     image, window = make_image((1, 2, 12, 12)), torch.ones(2, 1, 3, 3)
     stride, amount = torch.tensor(1), torch.tensor(1.0)
     for value in (1, 2):

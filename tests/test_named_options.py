@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from oracle import exact
+from refusals import refuses
 from strategies import DTYPES, make_image
 from tolerance import INTEGER_RANGE, ROUNDING, assert_same_bits
 
@@ -92,15 +93,14 @@ def test_out(device, name):
     assert_same_bits(out, expected)
     assert_same_bits(image, before)
     if expected.shape == image.shape:
-        with pytest.raises(ValueError) as caught:
+        with refuses(ValueError, f"{name}: out must not overlap input"):
             getattr(torch_conv, name)(image, *CALLS[name], out=image)
-        assert str(caught.value) == f"{name}: out must not overlap input"
         assert_same_bits(image, before)
 
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("border", ["clamp", "Reflect"])
-def test_errors_carry_the_function_s_own_name(device, name, border):
+def test_errors_name_the_function_that_was_called(device, name, border):
     with pytest.raises(ValueError) as caught:
         image = torch.zeros(shape_for(name, 1, 1, 8, 9), device=device)
         getattr(torch_conv, name)(image, *CALLS[name], border_type=border)
@@ -123,10 +123,7 @@ def test_errors_carry_the_function_s_own_name(device, name, border):
             lambda f, x, bad: f.gaussian_blur2d(x, 3, torch.tensor([[bad, 1.0]])),
             "gaussian_blur2d: sigma must be finite and greater than 0, got [[{}, 1.0]]",
         ),
-        (
-            lambda f, x, bad: f.unsharp_mask(x, 3, bad),
-            "unsharp_mask: sigma must be finite and greater than 0, got {}",
-        ),
+        (lambda f, x, bad: f.unsharp_mask(x, 3, bad), "unsharp_mask: sigma must be finite and greater than 0, got {}"),
         (
             lambda f, x, bad: f.gaussian_laplace(x, bad),
             "gaussian_laplace: sigma must be finite and greater than 0, got {}",
@@ -155,9 +152,8 @@ def test_errors_carry_the_function_s_own_name(device, name, border):
 )
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("inf"), float("nan")])
 def test_gaussians_refuse_what_is_no_width(call, sentence, bad):
-    with pytest.raises(ValueError) as caught:
+    with refuses(ValueError, sentence.format(bad)):
         call(torch_conv, torch.zeros(8, 9), bad)
-    assert str(caught.value) == sentence.format(bad)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +176,8 @@ def test_gaussians_refuse_what_is_no_width(call, sentence, bad):
     ],
 )
 def test_algorithms_that_a_filter_knows(name, args, accepted):
-    with pytest.raises(ValueError) as caught:
+    with refuses(ValueError, f"{name}: algorithm must be {accepted}, got 'best'"):
         getattr(torch_conv, name)(torch.zeros(7, 8, 9), *args, algorithm="best")
-    assert str(caught.value) == f"{name}: algorithm must be {accepted}, got 'best'"
 
 
 @pytest.mark.parametrize(
@@ -238,9 +233,8 @@ def test_spatial_gradient_into_a_strided_out(device):
     out = torch.zeros(2, 3, 7, 9, 2, device=device).movedim(-1, 2)
     assert torch_conv.spatial_gradient(image, padding="valid", out=out) is out
     assert_same_bits(out.contiguous(), expected)
-    with pytest.raises(ValueError) as caught:
+    with refuses(ValueError, "spatial_gradient: out must have shape (2, 3, 2, 9, 11), got (2, 3, 2, 9, 12)"):
         torch_conv.spatial_gradient(image, out=torch.zeros(2, 3, 2, 9, 12, device=device))
-    assert str(caught.value) == "spatial_gradient: out must have shape (2, 3, 2, 9, 11), got (2, 3, 2, 9, 12)"
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -136,7 +136,7 @@ def test_an_optimizer_goes_on(model):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
 
 
-def test_what_is_left_alone():
+def test_modules_that_are_not_replaced():
     conv = nn.Conv2d(8, 8, 3, groups=8)
     parametrized = parametrizations.weight_norm(copy.deepcopy(conv))
     own = copy.deepcopy(conv)

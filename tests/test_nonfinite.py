@@ -12,7 +12,7 @@ import torch_conv
 
 SIZE = (5, 8)
 CALLS = {
-    # Of products of matrices: test_filter2d_tensor_core.
+    # Of products of matrices: test_tensor_core.
     "filter2d": lambda x, border: torch_conv.filter2d(x, make_window(SIZE).abs() + 0.1, border, algorithm="direct"),
     "filter2d_separable": lambda x, border: torch_conv.filter2d_separable(
         x, make_window(SIZE[1:]).abs() + 0.1, make_window(SIZE[:1]).abs() + 0.1, border
@@ -32,10 +32,7 @@ VOLUMES = {
     "large box_blur3d": lambda x, border: torch_conv.box_blur3d(x, (9, 11, 31), border),
 }
 SIZES = {"large box_blur": (31, 40), "large box_blur3d": (9, 11, 31)}
-SHAPES = {
-    2: [(1, 1, 9, 11), (2, 1, 70, 150), (1, 2, 130, 333)],
-    3: [(1, 4, 9, 11), (2, 7, 20, 70), (1, 12, 6, 133)],
-}
+SHAPES = {2: [(1, 1, 9, 11), (2, 1, 70, 150), (1, 2, 130, 333)], 3: [(1, 4, 9, 11), (2, 7, 20, 70), (1, 12, 6, 133)]}
 CASES = [(name, shape) for axes, calls in ((2, CALLS), (3, VOLUMES)) for name in calls for shape in SHAPES[axes]]
 CALLS |= VOLUMES
 

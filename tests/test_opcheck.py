@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from refusals import refuses
 from strategies import make_image, make_window
 
 import torch_conv
@@ -314,9 +315,8 @@ def test_fakes_refuse_what_the_operators_refuse():
         ((3, 3, 3), {"padding": "valid"}, "a window of 3x3x3 does not fit into a volume of 2x4x5 with padding='valid'"),
         ((3, 3, 3), {"stride": 0}, "stride and dilation must be at least 1"),
     ):
-        with pytest.raises(ValueError) as caught:
+        with refuses(ValueError, f"filter3d: {sentence}"):
             torch_conv.filter3d(volume, torch.empty(size, device="meta"), **options)
-        assert str(caught.value) == f"filter3d: {sentence}"
     with pytest.raises(ValueError, match="^box_blur3d: input must have at least 3 dimensions, got 2$"):
         torch_conv.box_blur3d(image, 3)
     with pytest.raises(ValueError, match="^box_blur3d: the window must have at least one tap$"):

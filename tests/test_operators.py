@@ -43,10 +43,7 @@ def test_every_operator_is_mapped_or_refuses_it():
 
 
 def test_every_operator_has_a_count_of_flops():
-    gradients = {
-        "_weight_gradient",
-        "_weight_gradient_or_torch",
-    }
+    gradients = {"_weight_gradient", "_weight_gradient_or_torch"}
     assert set(flops.formulas()) == {name.partition(".")[0] for name in COMPUTING} - gradients
 
 

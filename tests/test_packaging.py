@@ -216,7 +216,7 @@ number: int = torch_conv.sobel(image)  # wrong: a tensor
 
 
 @slow
-def test_a_user_s_program_is_checked_by_mypy(tmp_path):
+def test_mypy_checks_the_program_of_a_user(tmp_path):
     """As strictly as mypy can, against the package in the place where pip puts it."""
     pytest.importorskip("mypy")
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -316,7 +316,7 @@ def test_how_far_blocks_walk_through_a_volume(monkeypatch, side, k, dtype, direc
     assert walk(lambda: F.filter3d_separable(x, taps(k), taps(k), taps(k))) == separable
 
 
-def test_the_barrier_of_a_bulk_copy_has_room(gpu):
+def test_shared_memory_holds_the_barrier_of_a_bulk_copy(gpu):
     """Shared memory that a kernel declares itself counts as well."""
     for step in range(48, 62):
         x = image(1, 256, 256, dtype=torch.uint8)
@@ -340,7 +340,7 @@ def test_a_refused_algorithm_is_a_wrong_value(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8, torch.float64], ids=str)
-def test_what_a_gpu_has_is_enough(gpu, dtype):
+def test_plans_fit_the_gpu(gpu, dtype):
     """Shared memory, threads and blocks of every launch, from tiny images to large ones."""
     shared, multiprocessors = int(GPUS[gpu].split()[2]), int(GPUS[gpu].split()[1])
     lines: list[str] = []

@@ -71,7 +71,7 @@ def test_every_function_is_asked():
 
 @pytest.mark.parametrize("gpu", ["", H100], ids=["cpu", "h100"])
 @pytest.mark.parametrize("name", CALLS)
-def test_who_may_take_tensor_cores_or_an_fft(monkeypatch, name, gpu):
+def test_calls_that_take_tensor_cores_or_an_fft(monkeypatch, name, gpu):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", gpu)
     section = PAGE.read_text(encoding="utf-8").split("## The same bits")[1].split("## ")[0]
     takes = set()

@@ -14,15 +14,16 @@ import torch
 import torch.nn.functional as F
 import witness
 from hypothesis import given
+from hypothesis import strategies as st
 from oracle import check
-from strategies import BORDERS, as_tuple, filter_cases, make_image, make_window, separable_cases
+from strategies import BORDERS, filter_cases, make_image, make_window, separable_cases
 from tolerance import assert_within
 from witness import outer
 
 import torch_conv
 from torch_conv import kernels, reference
 
-# What says how to compute, or where to: no reference takes it.
+# Arguments that no reference takes.
 HOW = {"algorithm", "out"}
 
 # name, arguments after the image, options
@@ -50,6 +51,15 @@ NAMED = [
     ("unsharp_mask", ((3, 5), 1.1), {}),
     ("unsharp_mask", (None, 0.5), {"amount": 2.5}),
 ]
+OF_SIGMA = [
+    "gaussian_blur2d",
+    "gaussian_downsample",
+    "gaussian_sobel",
+    "structure_tensor",
+    "thin_edges",
+    "unsharp_mask",
+]
+OF_SIGMA += ["gaussian_blur3d", "gaussian_gradient_magnitude3d"]
 LARGEST = 64  # the largest sum of a window's |taps| among them
 
 
@@ -80,113 +90,71 @@ def test_named_functions_return_it(device, name, args, options, dtype):
         torch.testing.assert_close(got.cpu(), slow, **close)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["gaussian_blur2d", "gaussian_downsample", "gaussian_sobel", "structure_tensor", "thin_edges", "unsharp_mask"],
-)
+@pytest.mark.parametrize("name", OF_SIGMA)
 def test_a_sigma_for_every_sample(device, name):
-    image, sigma = make_image((2, 3, 13, 17), torch.float64), torch.tensor([[0.8, 1.1], [1.3, 0.7]])
+    axes = 3 if name.endswith("3d") else 2
+    image, size = make_image({2: (2, 3, 13, 17), 3: (2, 3, 7, 9, 11)}[axes], torch.float64), (1, 3, 5)[-axes:]
+    sigma = torch.tensor([[0.8, 1.1, 0.9], [1.3, 0.7, 1.0]])[:, :axes]
     for rows in (sigma, sigma[:1]):
-        got = getattr(torch_conv, name)(image.to(device), (3, 5), rows.to(device)).cpu()
-        torch.testing.assert_close(got, getattr(reference, name)(image, (3, 5), rows), rtol=1e-11, atol=1e-11)
+        got = getattr(torch_conv, name)(image.to(device), size, rows.to(device)).cpu()
+        torch.testing.assert_close(got, getattr(reference, name)(image, size, rows), rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("name", ["gaussian_blur3d", "gaussian_gradient_magnitude3d"])
-def test_a_sigma_for_every_volume(device, name):
-    volume, sigma = make_image((2, 3, 7, 9, 11), torch.float64), torch.tensor([[0.8, 1.1, 0.9], [1.3, 0.7, 1.0]])
-    for rows in (sigma, sigma[:1]):
-        got = getattr(torch_conv, name)(volume.to(device), (1, 3, 5), rows.to(device)).cpu()
-        torch.testing.assert_close(got, getattr(reference, name)(volume, (1, 3, 5), rows), rtol=1e-11, atol=1e-11)
-
-
-@given(case=filter_cases(dtypes=[torch.float64, torch.float32, torch.uint8]))
-def test_filter2d_against_numpy(case):
-    (kernel,), image = case.kernels, case.image
-    if image.dim() < 4:
-        kernel = kernel.reshape(kernel.shape[-2:])
-    got = reference.filter2d(image.double(), kernel, **case.options)
-    expected = witness.filter2d(image.double().numpy(), kernel.double().numpy(), **case.options)
+@pytest.mark.parametrize("axes", [2, 3])
+@given(data=st.data())
+def test_filter_against_numpy(axes, data):
+    case = data.draw(filter_cases(dtypes=[torch.float64, torch.float32, torch.uint8], axes=axes))
+    (kernel,), image, name = case.kernels, case.image, f"filter{axes}d"
+    if image.dim() < axes + 2:
+        kernel = kernel.reshape(kernel.shape[-axes:])
+    got = getattr(reference, name)(image.double(), kernel, **case.options)
+    expected = getattr(witness, name)(image.double().numpy(), kernel.double().numpy(), **case.options)
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-10, atol=1e-9)
 
 
-@given(case=separable_cases(dtypes=[torch.float64]))
-def test_separable_against_numpy(case):
-    x, y = (k.reshape(-1) for k in case.kernels)
-    got = reference.filter2d_separable(case.image, x, y, **case.options)
-    expected = witness.filter2d(case.image.numpy(), outer(y, x), **case.options)
+@pytest.mark.parametrize("axes", [2, 3])
+@given(data=st.data())
+def test_separable_against_numpy(axes, data):
+    case = data.draw(separable_cases(dtypes=[torch.float64], axes=axes))
+    taps = [k.reshape(-1) for k in case.kernels]
+    got = getattr(reference, f"filter{axes}d_separable")(case.image, *taps, **case.options)
+    expected = getattr(witness, f"filter{axes}d")(case.image.numpy(), outer(*reversed(taps)), **case.options)
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-10, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        ("constant", "constant"),
-        ("replicate", "nearest"),
-        ("reflect", "mirror"),
-        ("symmetric", "reflect"),
-        ("circular", "wrap"),
-    ],
-)
-def test_filter2d_against_scipy(ours, theirs):
-    image = make_image((13, 17), torch.float64)
-    for size in ((3, 3), (4, 7), (29, 40)):
-        kernel = make_window(size, torch.float64)
-        got = reference.filter2d(image, kernel, ours, anchor=-1, value=0.5)
-        expected = ndi.correlate(image.numpy(), kernel.numpy(), mode=theirs, cval=0.5)
+SCIPY = {
+    "constant": "constant",
+    "replicate": "nearest",
+    "reflect": "mirror",
+    "symmetric": "reflect",
+    "circular": "wrap",
+}
+
+
+@pytest.mark.parametrize("border", SCIPY)
+def test_filter_against_scipy(border):
+    for shape, size in (*(((13, 17), k) for k in ((3, 3), (4, 7), (29, 40))), ((6, 9, 11), (3, 4, 7))):
+        image, kernel = make_image(shape, torch.float64), make_window(size, torch.float64)
+        got = getattr(reference, f"filter{len(shape)}d")(image, kernel, border, anchor=-1, value=0.5)
+        expected = ndi.correlate(image.numpy(), kernel.numpy(), mode=SCIPY[border], cval=0.5)
         np.testing.assert_allclose(got.numpy(), expected, rtol=1e-11, atol=1e-11)
 
 
-@given(case=filter_cases(dtypes=[torch.float64, torch.float32, torch.uint8], axes=3))
-def test_filter3d_against_numpy(case):
-    (kernel,), volume = case.kernels, case.image
-    if volume.dim() < 5:
-        kernel = kernel.reshape(kernel.shape[-3:])
-    got = reference.filter3d(volume.double(), kernel, **case.options)
-    expected = witness.filter3d(volume.double().numpy(), kernel.double().numpy(), **case.options)
-    np.testing.assert_allclose(got.numpy(), expected, rtol=1e-10, atol=1e-9)
-
-
-@given(case=separable_cases(dtypes=[torch.float64], axes=3))
-def test_separable3d_against_numpy(case):
-    x, y, z = (k.reshape(-1) for k in case.kernels)
-    got = reference.filter3d_separable(case.image, x, y, z, **case.options)
-    expected = witness.filter3d(case.image.numpy(), outer(z, y, x), **case.options)
-    np.testing.assert_allclose(got.numpy(), expected, rtol=1e-10, atol=1e-9)
-
-
-def test_volumes_against_scipy():
-    volume, kernel = make_image((6, 9, 11), torch.float64), make_window((3, 4, 7), torch.float64)
-    got = reference.filter3d(volume, kernel, "symmetric", anchor=-1)
-    np.testing.assert_allclose(got.numpy(), ndi.correlate(volume.numpy(), kernel.numpy(), mode="reflect"), rtol=1e-11)
-    got = reference.box_blur3d(volume, (2, 5, 8), "symmetric", anchor=-1)
-    np.testing.assert_allclose(got.numpy(), ndi.uniform_filter(volume.numpy(), (2, 5, 8), mode="reflect"), rtol=1e-12)
-
-
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
-@pytest.mark.parametrize("stride", [1, (2, 1, 3)])
-@pytest.mark.parametrize("padding", [0, (1, 2, 0), "valid", "same"])
-@pytest.mark.parametrize("dilation", [1, (2, 1, 3)])
 @pytest.mark.parametrize("groups", [1, 2])
-def test_conv3d_against_torch(stride, padding, dilation, groups):
-    if padding == "same" and stride != 1:
-        stride = 1
-    volume, weight = make_image((2, 4, 7, 6, 11), torch.float64), make_window((6, 4 // groups, 2, 3, 3), torch.float64)
-    bias = make_window((6,), torch.float64)
-    got = reference.conv3d(volume, weight, bias, stride, padding, dilation, groups)
-    torch.testing.assert_close(got, F.conv3d(volume, weight, bias, stride, padding, dilation, groups))
-
-
-@pytest.mark.parametrize("stride", [1, 2, (3, 1)])
-@pytest.mark.parametrize("padding", [0, 3, (1, 2), "valid", "same"])
-@pytest.mark.parametrize("dilation", [1, (2, 3)])
-@pytest.mark.parametrize("groups", [1, 2])
-def test_conv2d_against_torch(stride, padding, dilation, groups):
-    if padding == "same" and as_tuple(stride) != (1, 1):
-        stride = 1
-    image, weight = make_image((2, 4, 15, 17), torch.float64), make_window((6, 4 // groups, 3, 5), torch.float64)
-    bias = make_window((6,), torch.float64)
-    got = reference.conv2d(image, weight, bias, stride, padding, dilation, groups)
-    torch.testing.assert_close(got, F.conv2d(image, weight, bias, stride, padding, dilation, groups))
+@pytest.mark.parametrize(
+    ("sizes", "window", "stride", "padding", "dilation"),
+    [
+        *itertools.product([(15, 17)], [(3, 5)], [1, 2, (3, 1)], [0, 3, (1, 2), "valid", "same"], [1, (2, 3)]),
+        *itertools.product([(7, 6, 11)], [(2, 3, 3)], [1, (2, 1, 3)], [0, (1, 2, 0), "valid", "same"], [1, (2, 1, 3)]),
+        ((30,), (5,), 2, 3, 2),
+    ],
+)
+def test_conv_against_torch(sizes, window, stride, padding, dilation, groups):
+    name, stride = f"conv{len(sizes)}d", 1 if padding == "same" else stride
+    image, weight = make_image((2, 4, *sizes), torch.float64), make_window((6, 4 // groups, *window), torch.float64)
+    call = (image, weight, make_window((6,), torch.float64), stride, padding, dilation, groups)
+    torch.testing.assert_close(getattr(reference, name)(*call), getattr(F, name)(*call))
 
 
 @pytest.mark.parametrize("padding_mode", ["zeros", "reflect", "replicate", "circular"])
@@ -197,13 +165,6 @@ def test_padding_modes_against_torch(padding_mode, axes):
     image = make_image((2, 2, 9, 11, 7)[: axes + 2], torch.float64)
     got = getattr(reference, f"conv{axes}d")(image, layer.weight, layer.bias, **options)
     torch.testing.assert_close(got, layer(image))
-
-
-def test_conv1d_against_torch():
-    signal, weight = make_image((2, 4, 30), torch.float64), make_window((6, 2, 5), torch.float64)
-    bias = make_window((6,), torch.float64)
-    got = reference.conv1d(signal, weight, bias, 2, 3, 2, 2)
-    torch.testing.assert_close(got, F.conv1d(signal, weight, bias, 2, 3, 2, 2))
 
 
 def test_the_textbook_example():
@@ -220,10 +181,13 @@ def test_filter1d_against_scipy(dim):
     np.testing.assert_allclose(got.numpy(), ndi.correlate1d(image.numpy(), kernel.numpy(), dim, mode="reflect"))
 
 
-def test_box_blur_against_scipy():
-    image = make_image((13, 17), torch.float64)
-    got = reference.box_blur(image, (5, 8), "symmetric", anchor=-1)
-    np.testing.assert_allclose(got.numpy(), ndi.uniform_filter(image.numpy(), (5, 8), mode="reflect"), rtol=1e-12)
+@pytest.mark.parametrize(
+    ("name", "shape", "size"), [("box_blur", (13, 17), (5, 8)), ("box_blur3d", (6, 9, 11), (2, 5, 8))]
+)
+def test_box_blur_against_scipy(name, shape, size):
+    image = make_image(shape, torch.float64)
+    got = getattr(reference, name)(image, size, "symmetric", anchor=-1)
+    np.testing.assert_allclose(got.numpy(), ndi.uniform_filter(image.numpy(), size, mode="reflect"), rtol=1e-12)
 
 
 @pytest.mark.parametrize("sigma", [0.7, 1.4])

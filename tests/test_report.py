@@ -225,7 +225,7 @@ def test_copies_that_are_launches_are_left_out(tmp_path):
     assert "Time over the window" in page and "Roofline, NVIDIA" not in page and "Median share" not in page
 
 
-def test_what_is_absent_is_named(tmp_path):
+def test_absent_figures_are_named(tmp_path):
     page = made(written(tmp_path, {"models": examples()["models-t1"]}) / "models.json")
     text = html.unescape(page)
     assert "<figure>" not in page
@@ -244,7 +244,7 @@ def test_the_page_needs_nothing_else(whole):
 EVIL = "<script>alert('$x$ & \"y\"')</script>"
 
 
-def test_what_comes_from_files_is_escaped(tmp_path):
+def test_text_of_files_is_escaped(tmp_path):
     rows = [timed(f"{EVIL} {k}x{k}", 10.0, series=EVIL, **{EVIL: 5.0}) for k in (3, 5, 7)]
     table = {"name": "volume", "title": EVIL, "note": EVIL, "columns": {"row": EVIL, "median_ms": EVIL}}
     table["rows"] = [{"row": f"{EVIL} \ud800 \x07 語", "median_ms": 1.5}]

@@ -13,7 +13,7 @@ from tolerance import assert_same_bits
 import torch_conv
 
 # Boxes over floats are left out, whose bits depend on the row: test_box_order holds them; so are products of matrices,
-# which 'auto' may take: test_filter2d_tensor_core and test_separable_tensor_core hold theirs.
+# which 'auto' may take: test_tensor_core.py has their tests.
 CHAIN = {"algorithm": "direct"}
 CHAINS = {"algorithm": "separable"}
 CALLS = {
@@ -59,6 +59,10 @@ def calls(dtype):
 
 def volume_calls(dtype):
     return VOLUMES if dtype.is_floating_point else VOLUMES | INTEGER_BOX3D
+
+
+def calls_of(axes, dtype):
+    return calls(dtype) if axes == 2 else volume_calls(dtype)
 
 
 def nearest_float32(exact):
@@ -130,91 +134,66 @@ def test_a_few_channel_sum_is_one_fma_chain(device):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(5, 3, 20, 37), (2, 2, 64, 128)])
-def test_alone_or_in_a_batch(device, dtype, shape):
+@pytest.mark.parametrize(
+    ("axes", "shape"),
+    [(2, (5, 3, 20, 37)), (2, (2, 2, 64, 128)), (3, (3, 2, 5, 10, 37)), (3, (2, 2, 9, 8, 64))],
+)
+def test_alone_or_in_a_batch(device, dtype, axes, shape):
     image = make_image(shape, dtype, device=device)
-    for call in calls(dtype).values():
+    for call in calls_of(axes, dtype).values():
         got = call(image)
         for n in range(shape[0]):
             assert_same_bits(got[n], call(image[n].clone()))
         assert_same_bits(got[0, 1], call(image[0, 1].clone()))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(3, 2, 5, 10, 37), (2, 2, 9, 8, 64)])
-def test_volumes_alone_or_in_a_batch(device, dtype, shape):
-    volume = make_image(shape, dtype, device=device)
-    for call in volume_calls(dtype).values():
-        got = call(volume)
-        for n in range(shape[0]):
-            assert_same_bits(got[n], call(volume[n].clone()))
-        assert_same_bits(got[0, 1], call(volume[0, 1].clone()))
+PLACES = {  # rows and columns (and planes) further into a larger image, and its size beyond
+    (60, 150): (((1, 0), (0, 1), (1, 1), (3, 7), (17, 31), (33, 130)), (5, 3)),
+    (9, 14, 50): (((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 3, 7), (9, 17, 31), (2, 5, 130)), (2, 5, 3)),
+}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_volumes_anywhere_in_a_tile(device, dtype):
-    """The same voxels, some planes, rows and columns further into a larger volume."""
-    volume = make_image((9, 14, 50), dtype)
-    for call in volume_calls(dtype).values():
-        expected = call(volume.to(device), padding="valid")
-        d, h, w = expected.shape
-        for dz, dy, dx in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 3, 7), (9, 17, 31), (2, 5, 130)):
-            larger = make_image((9 + dz + 2, 14 + dy + 5, 50 + dx + 3), dtype, seed=1)
-            larger[dz : dz + 9, dy : dy + 14, dx : dx + 50] = volume
-            got = call(larger.to(device), padding="valid")
-            assert_same_bits(got[dz : dz + d, dy : dy + h, dx : dx + w], expected)
-
-
-@pytest.mark.parametrize("border", BORDERS)
-def test_a_border_of_a_volume_is_the_extended_volume(device, border):
-    volume, kernel = make_image((9, 11, 23), device=device), make_window((3, 5, 7), device=device)
-    got = torch_conv.filter3d(volume, kernel, border, value=0.3)
-    assert_same_bits(got[1:-1, 2:-2, 3:-3], torch_conv.filter3d(volume, kernel, padding="valid"))
-    if border in ("constant", "replicate", "reflect", "circular"):  # what torch can extend
-        options = {"value": 0.3} if border == "constant" else {}
-        extended = torch.nn.functional.pad(volume[None, None], (3, 3, 2, 2, 1, 1), mode=border, **options)[0, 0]
-        assert_same_bits(got, torch_conv.filter3d(extended, kernel, padding="valid"))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_anywhere_in_a_tile(device, dtype):
+@pytest.mark.parametrize("shape", PLACES)
+def test_anywhere_in_a_tile(device, dtype, shape):
     """The same pixels, some rows and columns further into a larger image."""
-    image = make_image((60, 150), dtype)
-    for call in calls(dtype).values():
+    image, (places, beyond) = make_image(shape, dtype), PLACES[shape]
+    for call in calls_of(len(shape), dtype).values():
         expected = call(image.to(device), padding="valid")
-        h, w = expected.shape
-        for dy, dx in ((1, 0), (0, 1), (1, 1), (3, 7), (17, 31), (33, 130)):
-            larger = make_image((60 + dy + 5, 150 + dx + 3), dtype, seed=1)
-            larger[dy : dy + 60, dx : dx + 150] = image
+        for place in places:
+            sizes = [n + p + more for n, p, more in zip(shape, place, beyond, strict=True)]
+            larger = make_image(sizes, dtype, seed=1)
+            larger[tuple(slice(p, p + n) for p, n in zip(place, shape, strict=True))] = image
             got = call(larger.to(device), padding="valid")
-            assert_same_bits(got[dy : dy + h, dx : dx + w], expected)
+            part = tuple(slice(p, p + n) for p, n in zip(place, expected.shape, strict=True))
+            assert_same_bits(got[part], expected)
 
 
 @pytest.mark.parametrize("border", BORDERS)
-def test_a_border_is_the_extended_image(device, border):
-    """Outside pixels enter the sum like any other; the inside does not know the border."""
-    image = make_image((20, 37), device=device)
-    kernel = make_window((5, 7), device=device)
-    got = torch_conv.filter2d(image, kernel, border, value=0.3)
-    assert_same_bits(got[2:-2, 3:-3], torch_conv.filter2d(image, kernel, padding="valid"))
-    if border in ("constant", "replicate", "reflect", "circular"):  # what torch can extend
+@pytest.mark.parametrize(("shape", "window"), [((20, 37), (5, 7)), ((9, 11, 23), (3, 5, 7))])
+def test_a_border_is_the_extended_image(device, border, shape, window):
+    """Pixels outside enter the sum like any other; the border does not change the interior."""
+    image, kernel = make_image(shape, device=device), make_window(window, device=device)
+    filtered = getattr(torch_conv, f"filter{len(shape)}d")
+    got = filtered(image, kernel, border, value=0.3)
+    inside = tuple(slice(k // 2, -(k // 2)) for k in window)
+    assert_same_bits(got[inside], filtered(image, kernel, padding="valid"))
+    if border in ("constant", "replicate", "reflect", "circular"):  # F.pad has these
         options = {"value": 0.3} if border == "constant" else {}
-        extended = torch.nn.functional.pad(image[None, None], (3, 3, 2, 2), mode=border, **options)[0, 0]
-        assert_same_bits(got, torch_conv.filter2d(extended, kernel, padding="valid"))
+        widths = [k // 2 for k in reversed(window) for _ in range(2)]
+        extended = torch.nn.functional.pad(image[None, None], widths, mode=border, **options)[0, 0]
+        assert_same_bits(got, filtered(extended, kernel, padding="valid"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_run_to_run(device, dtype):
-    image = make_image((3, 70, 131), dtype, device=device)
-    for call in (calls(dtype) | INTEGER_BOX).values():  # box repeats itself on floats, too
-        first = call(image)
-        for _ in range(3):
-            assert_same_bits(call(image), first)
-    volume = make_image((2, 9, 20, 67), dtype, device=device)
-    for call in (volume_calls(dtype) | INTEGER_BOX3D).values():
-        first = call(volume)
-        for _ in range(3):
-            assert_same_bits(call(volume), first)
+    boxes = {2: INTEGER_BOX, 3: INTEGER_BOX3D}  # box repeats itself on floats, too
+    for axes, shape in ((2, (3, 70, 131)), (3, (2, 9, 20, 67))):
+        image = make_image(shape, dtype, device=device)
+        for call in (calls_of(axes, dtype) | boxes[axes]).values():
+            first = call(image)
+            for _ in range(3):
+                assert_same_bits(call(image), first)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -230,14 +209,21 @@ def test_any_number_of_threads(threads, dtype):
             assert_same_bits(call(given), expected)
 
 
+SHAPES = [(2, (2, 3, 33, 70)), (2, (1, 1, 64, 512)), (2, (3, 1, 9, 333))]
+SHAPES += [(3, (2, 3, 9, 14, 70)), (3, (1, 1, 5, 9, 256)), (3, (3, 1, 12, 5, 33)), (3, (2, 1, 1, 9, 40))]
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("border", BORDERS)
-@pytest.mark.parametrize("shape", [(2, 3, 33, 70), (1, 1, 64, 512), (3, 1, 9, 333)])
-def test_cpu_and_gpu(cuda, dtype, border, shape):
+@pytest.mark.parametrize(("axes", "shape"), SHAPES)
+def test_cpu_and_gpu(cuda, dtype, border, axes, shape):
     image = make_image(shape, dtype)
-    for call in calls(dtype).values():
+    for call in calls_of(axes, dtype).values():
         assert_same_bits(call(image.to(cuda), border_type=border), call(image, border_type=border))
+        if axes == 3:
+            with_value = {"border_type": border, "value": 1.75, "output_dtype": torch.float32}
+            assert_same_bits(call(image.to(cuda), **with_value), call(image, **with_value))
 
 
 @pytest.mark.cuda
@@ -251,18 +237,6 @@ def test_cpu_and_gpu_convolutions(cuda, dtype, options):
         on_cpu = torch_conv.conv2d(image, weight, bias, **mine)
         on_gpu = torch_conv.conv2d(image.to(cuda), weight.to(cuda), bias.to(cuda), **mine)
         assert_same_bits(on_gpu, on_cpu)
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("border", BORDERS)
-@pytest.mark.parametrize("shape", [(2, 3, 9, 14, 70), (1, 1, 5, 9, 256), (3, 1, 12, 5, 33), (2, 1, 1, 9, 40)])
-def test_volumes_on_cpu_and_gpu(cuda, dtype, border, shape):
-    volume = make_image(shape, dtype)
-    for call in volume_calls(dtype).values():
-        assert_same_bits(call(volume.to(cuda), border_type=border), call(volume, border_type=border))
-        with_value = {"border_type": border, "value": 1.75, "output_dtype": torch.float32}
-        assert_same_bits(call(volume.to(cuda), **with_value), call(volume, **with_value))
 
 
 @pytest.mark.cuda

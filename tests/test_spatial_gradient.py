@@ -1,43 +1,16 @@
-"""spatial_gradient: derivative windows with replicated borders."""
+"""spatial_gradient and spatial_gradient3d: derivative windows with replicated borders."""
 
 from __future__ import annotations
 
 import pytest
 import scipy.ndimage as ndi
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from oracle import exact
-from strategies import BORDERS, DTYPES, FLOATS, LAYOUTS, lay_out, make_image, seeds, sides
-from tolerance import assert_same_bits, assert_within
+from strategies import BORDERS, DTYPES, make_image
+from tolerance import assert_same_bits
 
 import torch_conv
 
 KINDS = [("sobel", 1), ("sobel", 2), ("diff", 1), ("diff", 2), ("scharr", 1), ("prewitt", 1)]
-
-
-@given(
-    kind=st.sampled_from(KINDS),
-    normalized=st.booleans(),
-    dtype=st.sampled_from(FLOATS),
-    shape=st.tuples(st.integers(1, 3), st.integers(1, 3), sides(), sides(40)),
-    border=st.sampled_from(["replicate", "reflect", "constant", "symmetric", "circular"]),
-    layout=st.sampled_from(LAYOUTS),
-    way=st.sampled_from(["auto", "direct", "separable"]),
-    seed=seeds(),
-)
-def test_any_call_agrees_with_the_oracle(device, kind, normalized, dtype, shape, border, layout, way, seed):
-    mode, order = kind
-    image = make_image(shape, dtype, seed)
-    options = {"border_type": border, "algorithm": way}
-    got = torch_conv.spatial_gradient(lay_out(image.to(device), layout), mode, order, normalized, **options)
-    b, c, h, w = shape
-    assert tuple(got.shape) == (b, c, 2 if order == 1 else 3, h, w)
-    expected = exact("spatial_gradient", image, mode, order, normalized, border_type=border)
-    weight = 1.0 if normalized else 64.0  # the largest sum of |taps| of a raw window
-    scale = torch.full_like(expected, weight * image.double().abs().max().item())
-    assert_within(got, expected, scale, in_dtype=dtype, algorithm="composed", window=(5, 5))
-
 
 # The windows as rows of taps, x and y; what normalisation divides them by stands in the row pass.
 SLOPE, BEND, WIDE, BINOMIAL = [-1, 0, 1], [1, -2, 1], [-1, -2, 0, 2, 1], [1, 4, 6, 4, 1]
@@ -104,19 +77,42 @@ def test_witness_scipy(device, mode, divisor, witness):
         torch.testing.assert_close(raw[channel], expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("mode", ["sobel", "diff"])
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("normalized", [True, False])
-def test_witness_kornia(mode, order, normalized):
-    kornia = pytest.importorskip("kornia")
-    image = make_image((2, 3, 13, 17), torch.float64)
-    expected = kornia.filters.spatial_gradient(image, mode, order, normalized)
-    torch.testing.assert_close(
-        torch_conv.spatial_gradient(image, mode, order, normalized), expected, rtol=1e-12, atol=1e-12
-    )
+def cubic():
+    """A polynomial whose derivatives are known, in units of voxels."""
+    z, y, x = torch.meshgrid(*(torch.arange(float(n), dtype=torch.float64) for n in (7, 8, 9)), indexing="ij")
+    return 2 * x * x + 3 * y * y - z * z + 5 * x * y - 4 * y * z + 7 * x * z + x - 6 * y + 8 * z, z, y, x
 
 
-@pytest.mark.parametrize("args", [("laplace",), ("sobel", 3), ("sobel", 0), ("scharr", 2), ("prewitt", 2)])
-def test_bad_mode_or_order(device, args):
-    with pytest.raises(ValueError, match="^spatial_gradient: (mode|order)"):
-        torch_conv.spatial_gradient(torch.zeros(1, 1, 8, 9, device=device), *args)
+@pytest.mark.parametrize("mode", ["diff", "sobel"])
+def test_a_quadratic_has_its_slopes(device, mode):
+    """Central differences of a quadratic are exact away from the border, smoothed or not up to its curvature."""
+    volume, z, y, x = cubic()
+    got = torch_conv.spatial_gradient3d(volume.to(device), mode).cpu()
+    inside = (slice(1, -1),) * 3
+    for derivative, expected in zip(
+        got, (4 * x + 5 * y + 7 * z + 1, 6 * y + 5 * x - 4 * z - 6, -2 * z - 4 * y + 7 * x + 8), strict=True
+    ):
+        torch.testing.assert_close(derivative[inside], expected[inside])
+
+
+def test_a_quadratic_has_its_curvatures(device):
+    got = torch_conv.spatial_gradient3d(cubic()[0].to(device), "diff", 2).cpu()
+    for derivative, expected in zip(got, (4.0, 6.0, -2.0, 5.0, -4.0, 7.0), strict=True):
+        inside = derivative[1:-1, 1:-1, 1:-1]
+        torch.testing.assert_close(inside, torch.full_like(inside, expected))
+
+
+def test_witness_scipy_of_volumes(device):
+    volume = make_image((1, 1, 7, 8, 9), torch.float64)
+    got = torch_conv.spatial_gradient3d(volume.to(device), "sobel").cpu()[0, 0]
+    for derivative, axis in zip(got, (2, 1, 0), strict=True):
+        expected = torch.from_numpy(ndi.sobel(volume[0, 0].numpy(), axis, mode="nearest"))
+        torch.testing.assert_close(derivative, expected / 32, rtol=1e-12, atol=1e-12)
+
+
+def test_into_a_strided_out(device):
+    volume = make_image((2, 3, 5, 8, 9), device=device)
+    expected = torch_conv.spatial_gradient3d(volume, padding="valid")
+    out = torch.zeros(2, 3, 3, 6, 7, 3, device=device).movedim(-1, 2)
+    assert torch_conv.spatial_gradient3d(volume, padding="valid", out=out) is out
+    assert_same_bits(out.contiguous(), expected)

@@ -10,17 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import ON_TENSOR_CORES
-from splits import (
-    IMAGES,
-    PLACES,
-    VOLUMES,
-    assert_same,
-    check,
-    check_random,
-    cuts,
-    devices_at,
-    with_random_splits,
-)
+from splits import IMAGES, PLACES, VOLUMES, assert_same, check, check_random, cuts, devices_at, with_random_splits
 from strategies import (
     BORDERS,
     DTYPES,
@@ -144,7 +134,7 @@ def owner(o, stride, middle, bounds):
 @pytest.mark.parametrize("padding", ["same", "valid"])
 @pytest.mark.parametrize("stride", [1, 2, 3, 7])
 @pytest.mark.parametrize("k", [1, 2, 5, 8])
-def test_whose_outputs(devices, padding, stride, k):
+def test_owner_of_each_output(devices, padding, stride, k):
     """Outputs lie on the shard of the row they are made for: with 'valid' that of the window's middle."""
     image = make_image((1, 2, 23, 25))
     for dim in (-1, -2):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import torch
-from splits import GPU_PLACES, H100, IN_PLACE, assert_same, check, devices_at
+from splits import GPU_PLACES, H100, IN_PLACE, amid_other_memory, assert_same, check, check_just_written, devices_at
 from strategies import BORDERS, make_image
 
 import torch_conv
@@ -62,7 +62,7 @@ def test_plans(image, monkeypatch):
         assert kernels(box(31), parts) == []
 
 
-def test_where_rows_are_copied(monkeypatch):
+def test_calls_that_copy_rows(monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     image, cut = torch.zeros(1, 3, 300, 640), ["cpu"] * 3
     for other in (image[..., :637].byte(), image.short(), image.double()):
@@ -104,7 +104,7 @@ def devices(request):
     return devices_at(request.param)
 
 
-@pytest.fixture(params=["0", "1"], ids=["one launch", "streams aside"])
+@pytest.fixture(params=["0", "1"], ids=["one launch", "side streams"])
 def side_streams(request, monkeypatch):
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", request.param)
 
@@ -157,19 +157,10 @@ def test_volumes(devices, side_streams):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8], ids=str)
 @pytest.mark.parametrize("width", [640, 637])
 def test_shards_amid_other_memory(devices, width, dtype, side_streams):
-    """Each shard a part of a tensor of its own, with other numbers around it and other strides; also in repeated calls.
-
-    Those of bytes start on whole vectors, as the kernel wants them."""
+    """Also in repeated calls. Shards of bytes start on whole vectors, as the kernel requires."""
     image, to = make_image((2, 2, 104, width), dtype), devices(3)
     expected = box(31)(image.to(to[0]), border_type="circular")
-    shards = []
-    for i, (part, device) in enumerate(zip(image.split([33, 31, 40], -2), to, strict=True)):
-        n, c, h, w = part.shape
-        shift = 8 * i if dtype == torch.uint8 else i
-        around = float("nan") if dtype.is_floating_point else 77
-        memory = torch.full((n, c + i, h + 2 * i, w + 3 * shift), around, dtype=dtype, device=device)
-        shards.append(memory[:, i:, i : i + h, shift : shift + w].copy_(part))
-    parts = SplitTensor.from_shards(shards, -2)
+    parts = amid_other_memory(image, [33, 31, 40], -2, to, 8 if dtype == torch.uint8 else 1)
     assert bool(kernels(box(31, border_type="circular"), parts)) == (dtype != torch.uint8 or width == 640)
     for _ in range(3):
         assert_same(box(31)(parts, border_type="circular"), expected)
@@ -178,15 +169,4 @@ def test_shards_amid_other_memory(devices, width, dtype, side_streams):
 @pytest.mark.cuda
 @pytest.mark.parametrize("k", [3, 31])
 def test_neighbours_that_were_just_written(devices, k, side_streams):
-    """A call reads what others have put into the shards before it, and is done before they are written again."""
-    sizes = [33, 31, 40]
-    parts = split(make_image((1, 3, 104, 640)), devices(3), -2, sizes)
-    for seed in range(4):
-        image = make_image((1, 3, 104, 640), seed=seed)
-        expected = box(k)(image.to("cuda:0"))
-        for shard, part in zip(parts.shards, image.split(sizes, -2), strict=True):
-            shard.copy_(part)
-        got = box(k)(parts)
-        for shard in parts.shards:
-            shard.fill_(float("nan"))
-        assert_same(got, expected)
+    check_just_written(box(k), (1, 3, 104, 640), [33, 31, 40], -2, devices)

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
-from splits import A100, GPU_PLACES, H100, IN_PLACE, assert_same, check, devices_at, per_sample
+from splits import (
+    A100,
+    GPU_PLACES,
+    H100,
+    IN_PLACE,
+    amid_other_memory,
+    assert_same,
+    check,
+    check_just_written,
+    devices_at,
+    per_sample,
+)
 from strategies import BORDERS, EXTENDING, make_image
 
 import torch_conv
@@ -86,7 +97,7 @@ def test_plans(chain, reach, monkeypatch):
 
 
 @EACH
-def test_where_rows_are_copied(chain, reach, monkeypatch):
+def test_calls_that_copy_rows(chain, reach, monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     image, cut = torch.zeros(1, 3, 300, 640), ["cpu"] * 3
     parts = split(image, cut, -2)
@@ -146,7 +157,7 @@ def devices(request):
     return devices_at(request.param)
 
 
-@pytest.fixture(params=["0", "1"], ids=["one launch", "streams aside"])
+@pytest.fixture(params=["0", "1"], ids=["one launch", "side streams"])
 def side_streams(request, monkeypatch):
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", request.param)
 
@@ -212,13 +223,7 @@ def test_shards_amid_other_memory(devices, chain, reach, step, dtype, side_strea
     image, to = make_image((2, 2, 104, 144), dtype), devices(3)
     for border in ("reflect", "circular", "constant", "skip"):
         expected = chain(image.to(to[0]), border_type=border)
-        shards = []
-        for i, (part, device) in enumerate(zip(image.split([33, 31, 40], -2), to, strict=True)):
-            n, c, h, w = part.shape
-            around = float("nan") if dtype.is_floating_point else 77
-            memory = torch.full((n, c + i, h + 2 * i, w + 3 * step * i), around, dtype=dtype, device=device)
-            shards.append(memory[:, i:, i : i + h, step * i : step * i + w].copy_(part))
-        parts = SplitTensor.from_shards(shards, -2)
+        parts = amid_other_memory(image, [33, 31, 40], -2, to, step)
         if border != "circular":
             found = launches(chain, parts, border_type=border)
             assert found[1:] == (["fused/tile"] * 2 if step == 1 else found[:1] * 2)
@@ -229,19 +234,8 @@ def test_shards_amid_other_memory(devices, chain, reach, step, dtype, side_strea
 @pytest.mark.cuda
 @EACH
 def test_neighbours_that_were_just_written(devices, chain, reach, side_streams):
-    """A call reads what others have put into the shards before it, and is done before they are written again."""
-    sizes = [33, 31, 40]
     for width in (264, 133):
-        parts = split(make_image((1, 3, 104, width)), devices(3), -2, sizes)
-        for seed in range(3):
-            image = make_image((1, 3, 104, width), seed=seed)
-            expected = chain(image.to("cuda:0"))
-            for shard, part in zip(parts.shards, image.split(sizes, -2), strict=True):
-                shard.copy_(part)
-            got = chain(parts)
-            for shard in parts.shards:
-                shard.fill_(float("nan"))
-            assert_same(got, expected)
+        check_just_written(chain, (1, 3, 104, width), [33, 31, 40], -2, devices)
 
 
 @pytest.mark.cuda

@@ -91,7 +91,7 @@ def test_windows_of_another_gpu(devices, form, dim, side_streams, monkeypatch):
 
 
 # Calls whose windows kernels may read on another GPU, or may not: a shape, the windows' shapes, f(image, windows).
-BORROWERS = {
+WINDOW_CALLS = {
     "a window a sample": ((4, 4, 60, 72), [(4, 1, 3, 3)], lambda x, w: torch_conv.filter2d(x, *w, algorithm="direct")),
     "a window a channel": ((4, 4, 60, 72), [(1, 4, 3, 3)], lambda x, w: torch_conv.filter2d(x, *w, algorithm="direct")),
     "flipped": ((4, 4, 60, 72), [(3, 3)], lambda x, w: torch_conv.filter2d(x, *w, behaviour="conv")),
@@ -109,11 +109,11 @@ BORROWERS = {
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8])
 @pytest.mark.parametrize("no_peer", ["0", "1"])
-@pytest.mark.parametrize("name", BORROWERS)
-def test_borrowed_windows(devices, name, dtype, no_peer, monkeypatch):
+@pytest.mark.parametrize("name", WINDOW_CALLS)
+def test_windows_read_on_another_gpu(devices, name, dtype, no_peer, monkeypatch):
     """They arrive late, on the GPU that has them, and are overwritten behind the call while the other GPUs are late."""
     monkeypatch.setenv("TORCH_CONV_NO_PEER", no_peer)
-    shape, sizes, call = BORROWERS[name]
+    shape, sizes, call = WINDOW_CALLS[name]
     image, windows = make_image(shape, dtype), [make_window(size) for size in sizes]
     expected = call(image.to("cuda"), [w.to("cuda") for w in windows]).cpu()
     to = devices(3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from refusals import refuses
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torch_conv
@@ -66,10 +67,7 @@ REFUSED = [
         lambda x: OPS.filter2d_split([x], image(3, 3), dim=4),
         "filter2d: dim must be one of the shards' 4 dimensions, got 4",
     ),
-    (
-        lambda x: OPS.filter2d_split([x, x], image(3, 3), wanted=[2]),
-        "filter2d: wanted must name shards 0 to 1, got 2",
-    ),
+    (lambda x: OPS.filter2d_split([x, x], image(3, 3), wanted=[2]), "filter2d: wanted must name shards 0 to 1, got 2"),
     (
         lambda x: OPS.conv2d_split([x, x], image(16, 8, 3, 3), dim=1),
         "conv2d: a dense convolution cannot be split along its channels",
@@ -89,9 +87,8 @@ REFUSED = [
 
 @pytest.mark.parametrize(("call", "sentence"), REFUSED)
 def test_refusals(call, sentence):
-    with pytest.raises(RuntimeError) as refusal:
+    with refuses(RuntimeError, sentence):
         call(image(1, 4, 12, 10))
-    assert str(refusal.value) == sentence
 
 
 def test_a_pinned_algorithm_is_that_of_the_whole(device):
@@ -169,6 +166,5 @@ FAKES_REFUSE = [
 @pytest.mark.parametrize(("call", "sentence"), FAKES_REFUSE)
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_fakes_refuse_as_kernels_do(call, sentence, device):
-    with pytest.raises(RuntimeError) as refusal:
+    with refuses(RuntimeError, sentence):
         call(image(1, 1, 3, 3).to(device), image(3, 3).to(device))
-    assert str(refusal.value) == sentence

@@ -242,7 +242,7 @@ def test_gradients_from_the_host(devices):
     ],
     ids=["filter2d", "arithmetic", "a view", "along rows"],
 )
-def test_what_came_from_the_host_is_filtered_in_a_graph(cuda, call):
+def test_shards_from_the_host_are_filtered_in_a_graph(cuda, call):
     """Once a call has found it there: a capture cannot wait for work outside of it."""
     parts = split(make_image((2, 60, 50)), [cuda] * 2)
     call(parts)
@@ -255,7 +255,7 @@ def test_what_came_from_the_host_is_filtered_in_a_graph(cuda, call):
     assert_same_bits(torch.cat([shard.cpu() for shard in captured], -2), expected)
 
 
-def test_what_came_from_the_host_is_gathered_in_a_graph(cuda):
+def test_shards_from_the_host_are_gathered_in_a_graph(cuda):
     image = make_image((2, 60, 50))
     parts = split(image, [cuda] * 2)
     torch.cuda.synchronize()

@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from splits import A100, GPU_PLACES, H100, IN_PLACE, SLEEP, assert_same, check, devices_at
+from splits import (
+    A100,
+    GPU_PLACES,
+    H100,
+    IN_PLACE,
+    amid_other_memory,
+    assert_same,
+    check,
+    check_just_written,
+    devices_at,
+)
 from strategies import BORDERS, make_image, make_window
 from tolerance import assert_same_bits
 
@@ -47,7 +57,7 @@ def launches(function, volume, sizes, dim=-3, **options):
     return kernel
 
 
-def streams(lines):
+def reads_neighbours(lines):
     """Of each launch: does it read the neighbour shards?"""
     return ["through all shards" in line for line in lines if "streaming" in line]
 
@@ -81,7 +91,7 @@ def test_plans(name, monkeypatch):
         assert launches(call, volume, [20, 20, 20]) == kernel
 
 
-def test_where_strips_stay(monkeypatch):
+def test_calls_that_copy_strips(monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     volume = torch.zeros(1, 2, 60, 40, 64)
     for call, there in ((separable(7), "separable/streaming"), (direct(7), "direct/streaming_tma")):
@@ -126,12 +136,12 @@ def test_neighbours_of_another_layout(monkeypatch):
         assert IN_PLACE in str(torch_conv.explain(call, SplitTensor.from_shards(mixed, -3)))
 
 
-def test_streams_aside_take_seams_apart(monkeypatch):
+def test_side_streams_launch_boundaries_apart(monkeypatch):
     """Three launches a shard in the middle: the interior by the kernel of volumes that are alone."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", "1")
     lines = torch_conv.explain(direct(5), split(torch.zeros(1, 2, 60, 40, 64), ["cpu"] * 3, -3)).lines
-    assert streams(lines) == [*(False, True), *(False, True, True), *(False, True)]
+    assert reads_neighbours(lines) == [*(False, True), *(False, True, True), *(False, True)]
 
 
 LARGE = [("direct 3", direct(3), 256), ("separable 5", separable(5), 1024), ("separable 9", separable(9), 1024)]
@@ -147,13 +157,13 @@ def test_large_volumes_have_separate_boundaries(name, function, side, monkeypatc
         return torch_conv.explain(function, split(volume, ["cpu"] * 3, -3)).lines
 
     lines = lines_of(3 * 256, side, 1024)
-    assert streams(lines) == [*(False, True), *(False, True, True), *(False, True)]
+    assert reads_neighbours(lines) == [*(False, True), *(False, True, True), *(False, True)]
     depths = {re.search(r"tile \d+x\d+x(\d+),", line)[1] for line in lines if "through all shards" in line}
     assert len(depths) == 1 and int(*depths) <= 55
     copied = any("read copies of other GPUs' planes" in line for line in lines)
     assert copied == (name == "separable 9")
-    assert streams(lines_of(3 * 256, 64, 64)) == [True] * 3
-    assert streams(lines_of(3 * 64, side, 1024)) == [True] * 3
+    assert reads_neighbours(lines_of(3 * 256, 64, 64)) == [True] * 3
+    assert reads_neighbours(lines_of(3 * 64, side, 1024)) == [True] * 3
 
 
 def test_interiors_without_a_kernel_stay_with_their_boundaries(monkeypatch):
@@ -164,16 +174,16 @@ def test_interiors_without_a_kernel_stay_with_their_boundaries(monkeypatch):
     assert sum("launches 1" in line and "through all shards" in line for line in lines) == 3
     assert not any("rows that are copied" in line for line in lines)
     parts = split(torch.empty(2, 1, 3 * 228, 1024, 384), ["cpu"] * 3, -3)
-    assert len(streams(torch_conv.explain(separable(11), parts).lines)) == 2 + 3 + 2
+    assert len(reads_neighbours(torch_conv.explain(separable(11), parts).lines)) == 2 + 3 + 2
 
 
 @pytest.mark.cuda
 @pytest.mark.multi_gpu
-def test_seams_between_shards_of_one_gpu_stay_together():
+def test_boundaries_between_shards_of_one_gpu_are_one_launch():
     first, second = devices_at("gpus")(2)
     parts = split(torch.empty(1, 1, 3 * 150, 512, 1024, device=first), [first, first, second], -3)
     lines = torch_conv.explain(direct(3), parts).lines
-    assert streams(lines) == [*(True,), *(False, True, True), *(False, True)]
+    assert reads_neighbours(lines) == [*(True,), *(False, True, True), *(False, True)]
 
 
 @pytest.fixture(scope="module", params=GPU_PLACES)
@@ -181,7 +191,7 @@ def devices(request):
     return devices_at(request.param)
 
 
-@pytest.fixture(params=["", "1"], ids=["one launch", "streams aside"])
+@pytest.fixture(params=["", "1"], ids=["one launch", "side streams"])
 def side_streams(request, monkeypatch):
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", request.param)
 
@@ -240,7 +250,7 @@ def test_bits_of_large_volumes(name, border, window):
     windows = [w.to(window) for w in windows]
     lines = torch_conv.explain(function, parts, *windows, border).lines
     boundaries = [False, True, True] if border == "circular" else [False, True]
-    assert streams(lines) == boundaries * 2
+    assert reads_neighbours(lines) == boundaries * 2
     for _ in range(3):
         assert function(parts, *windows, border).gather(to[0]).equal(expected)
 
@@ -281,16 +291,11 @@ def test_windows_on_gpus(devices, on_gpu):
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", ["separable 7", "separable 7, odd rows", "direct 3", "direct 7", "direct 7, odd rows"])
 def test_shards_amid_other_memory(devices, name):
-    """Each shard a part of a tensor of its own, with NaN around it and other strides; also in repeated calls."""
+    """Also in repeated calls."""
     function, shape, sizes = CALLS[name]
     volume, to = make_image(shape), devices(3)
     expected = function(volume.to(to[0]), border_type="circular")
-    shards = []
-    for i, (part, device) in enumerate(zip(volume.split(sizes, -3), to, strict=True)):
-        n, c, d, h, w = part.shape
-        memory = torch.full((n, c + i, d + 2 * i, h, w), float("nan"), device=device)
-        shards.append(memory[:, i:, i : i + d].copy_(part))
-    parts = SplitTensor.from_shards(shards, -3)
+    parts = amid_other_memory(volume, sizes, -3, to)
     text = str(torch_conv.explain(function, parts, border_type="circular"))
     assert IN_PLACE in text and "copied" not in text
     for _ in range(3):
@@ -300,21 +305,8 @@ def test_shards_amid_other_memory(devices, name):
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", ["separable 7", "separable 15", "direct 3", "direct 7"])
 def test_neighbours_that_were_just_written(devices, name, side_streams):
-    """A call reads what others have put into the shards before it, and is done before they are written again."""
     function, shape, sizes = CALLS[name]
-    parts = split(make_image(shape), devices(3), -3, sizes)
-    for seed in range(4):
-        volume = make_image(shape, seed=seed)
-        expected = function(volume.to("cuda:0"))
-        made = [part.to(shard.device) for part, shard in zip(volume.split(sizes, -3), parts.shards, strict=True)]
-        for shard, part in zip(parts.shards, made, strict=True):
-            with torch.cuda.device(shard.device):
-                torch.cuda._sleep(SLEEP // 20)
-            shard.copy_(part)
-        got = function(parts)
-        for shard in parts.shards:
-            shard.fill_(float("nan"))
-        assert_same(got, expected)
+    check_just_written(function, shape, sizes, -3, devices)
 
 
 @pytest.mark.cuda

@@ -162,7 +162,7 @@ def test_a_drift_meets_all_alike():
     assert 1 <= median(samples["noisy"]) / median(samples["still"]) <= 1.2
 
 
-def test_when_a_median_is_known():
+def test_precision_at_which_a_median_is_known():
     """0.93 of 0.032 over the root of 9 is just below 1 %, of 0.034 above; a single sample is all there will be."""
     for spread, enough in ((0.032, True), (0.034, False)):
         quarters = [1 - spread / 2] * 3 + [1.0] * 3 + [1 + spread / 2] * 3
@@ -172,7 +172,7 @@ def test_when_a_median_is_known():
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("graph", [True, False])
-def test_what_refuses_capture_is_timed_without_its_host(cuda, graph):
+def test_calls_that_refuse_capture_are_timed_without_their_host(cuda, graph):
     image = torch.rand(4096, 4096, device=cuda)
 
     def refusing():
@@ -187,3 +187,33 @@ def test_what_refuses_capture_is_timed_without_its_host(cuda, graph):
     sample = _timing.sampler(refusing, cuda, graph=graph)
     # Some 45 us, or a few times that on a GPU that others use; no memory reads and writes 64 MiB in 10.
     assert 1e-5 < median(sample() for _ in range(7)) < 4e-3
+
+
+def test_timed_calls_take_turns():
+    made = []
+    times = _timing.time_call([lambda: made.append("a"), lambda: made.append("b")], "cpu", repeats=4, warmup=1)
+    assert len(times) == 4
+    assert min(times) > 0
+    assert made[::2] == ["a"] * (len(made) // 2)
+    assert made[1::2] == ["b"] * (len(made) // 2)
+
+
+def test_the_cpu_is_warm_before_the_first_sample(monkeypatch):
+    _timing.warm_cpu.cache_clear()
+    monkeypatch.setattr(_timing, "WARMING_SECONDS", 0.05)
+    added, add = [], torch.add
+    monkeypatch.setattr(torch, "add", lambda *args, **kwargs: added.append(len(made)) or add(*args, **kwargs))
+    made = []
+    _timing.time_call(lambda: made.append("a"), "cpu", repeats=2)
+    assert added and not any(added)  # all before the first call
+    count = len(added)
+    _timing.time_call(lambda: made.append("b"), "cpu", repeats=2)
+    assert len(added) == count
+
+
+@pytest.mark.cuda
+def test_timing_without_capture(cuda):
+    image = torch.rand(32, 32, device=cuda)
+    captured = _timing.time_call(lambda: image + 1, cuda, repeats=3)
+    looped = _timing.time_call(lambda: (image + 1).sum().item(), cuda, repeats=3)  # synchronises: cannot be captured
+    assert 0 < max(captured) < min(looped)

@@ -150,7 +150,7 @@ def test_a_replaced_model_counts_the_same(device, layer, wanted):
     assert flops(step) == before
 
 
-def test_flops_of_our_weight_gradient_are_torch_s():
+def test_flops_of_the_weight_gradient_equal_those_of_torch():
     image, grad = make_image((2, 4, 9, 9)), make_image((2, 4, 9, 9))
     given = grad, image, make_window((4, 1, 3, 3)), [4], [1, 1], [1, 1], [1, 1], False, [0, 0], 4, [False, True, True]
     expected = flops(torch.ops.aten.convolution_backward, *given)
@@ -255,7 +255,7 @@ def replaced(request):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("wanted", [False, True])
-def test_a_replaced_model_is_exported_to_onnx_as_torch_s(monkeypatch, replaced, wanted):
+def test_onnx_export_of_a_replaced_model_equals_that_of_torch(monkeypatch, replaced, wanted):
     """What torch.onnx exports holds torch's convolutions, by torch.export and by a trace."""
     model, image = replaced
     with monkeypatch.context() as patch, torch.set_grad_enabled(wanted):
@@ -271,7 +271,7 @@ def test_a_replaced_model_is_exported_to_onnx_as_torch_s(monkeypatch, replaced, 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dynamo", [False, True])
-def test_onnx_files_hold_torch_s_convolutions(replaced, dynamo):
+def test_onnx_files_hold_convolutions_of_torch(replaced, dynamo):
     onnx = pytest.importorskip("onnx")
     if dynamo:
         pytest.importorskip("onnxscript")

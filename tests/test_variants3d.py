@@ -1,4 +1,4 @@
-"""Every kernel of a room for volumes gives the same result, whichever of them the kernel family would choose."""
+"""Every kernel of a family for volumes gives the same result, whichever of them the family would choose."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from refusals import refuses
 from strategies import BORDERS, make_image, make_window
 from tolerance import assert_same_bits
 from variants import DTYPES, SHAPES, VARIANTS, VOLUME_SHAPES, call_fused3d
@@ -146,9 +147,8 @@ def test_an_impossible_pin_is_refused(device, monkeypatch):
         (lambda: torch_conv.sobel(image, algorithm="fused"), "sobel"),
         (lambda: torch_conv.thin_edges(image, 3, 1.0, algorithm="separable"), "thin_edges"),
     ):
-        with pytest.raises(ValueError) as caught:
+        with refuses(ValueError, f"{name}: variant 'no_such_kernel' cannot serve this call"):
             call()
-        assert str(caught.value) == f"{name}: variant 'no_such_kernel' cannot serve this call"
 
 
 def test_the_name_that_explain_prints_can_be_pinned(device, monkeypatch):

@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 import torch
+from operator_log import Log
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
-from torch.utils._python_dispatch import TorchDispatchMode
 from vmap_cases import CALLS, IMAGE, SEQUENCE, VOLUME, N, close, mapped, of, one_by_one
 
 import torch_conv
 
-pytestmark = pytest.mark.usefixtures("without_tf32", "without_torch_s_loop")
+pytestmark = pytest.mark.usefixtures("without_tf32", "without_vmap_fallback")
 
 
 @pytest.fixture(params=CALLS)
@@ -45,16 +45,6 @@ def test_windows(case):
                 close(mapped(call, stacks, dims_of_all), one_by_one(call, stacks, dims_of_all))
 
 
-class Log(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.names = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.names.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("dims", [(0, None), (None, 0), (0, 0)])
 @pytest.mark.parametrize("name", ["filter2d", "conv2d", "filter3d_separable"])
@@ -79,7 +69,7 @@ ONE_BY_ONE = {"filter2d, of many dimensions", "causal_conv1d", "causal_conv1d, s
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", CALLS)
-def test_what_has_a_form_for_all_examples_is_never_called_for_each(device, name):
+def test_calls_with_a_batching_rule_are_made_once(device, name):
     call, shape, others = CALLS[name]
     stacks = [make_image((N, *shape), device=device), *(make_window((N, *s), device=device) for s in others)]
     with Log() as log:

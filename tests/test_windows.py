@@ -96,17 +96,7 @@ def test_separable_windows_of_volumes_may_live_on_the_cpu(device):
 @pytest.mark.parametrize("border", ["reflect", "skip"])
 def test_each_window_is_normalized_by_itself(device, form, behaviour, border):
     kernel = make_window((*form, 3, 4)).abs() + 0.1
-    check(
-        "filter2d",
-        make_image((B, C, 20, 31)),
-        kernel,
-        border,
-        True,
-        "same",
-        behaviour,
-        device=device,
-        window=(3, 4),
-    )
+    check("filter2d", make_image((B, C, 20, 31)), kernel, border, True, "same", behaviour, device=device, window=(3, 4))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 4), (2, 2), (3, 5), (6, 3)])

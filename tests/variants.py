@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 import torch
 from strategies import make_window
@@ -10,15 +12,25 @@ from tolerance import assert_same_bits
 
 import torch_conv
 
+
+def variants_of(family: str) -> list[str]:
+    """The names in the lists of candidates of this family of csrc/kernels, each once."""
+    lists = [path.read_text() for name in ("plan.h", "tuning.h") if (path := KERNELS / family / name).exists()]
+    found = re.findall(r'\{"(\w+)",\s*\w*refusal\b', "".join(lists))
+    assert found, family
+    return list(dict.fromkeys(found))
+
+
+KERNELS = Path(__file__).resolve().parent.parent / "csrc" / "kernels"
 VARIANTS = {
-    "direct": ["reg", "tile", "tile_tma", "channels", "column", "window", "general"],
-    "separable": ["tile", "tile_tma", "ring", "ring_unaligned", "strip", "shared_memory", "two_pass"],
-    "box": ["bytes", "streaming", "plain", "strips", "groups"],
-    "direct3d": ["streaming_tma", "streaming", "window", "general", "planes", "channels"],
-    "separable3d": ["streaming", "streaming_unaligned"],
-    "box3d": ["streaming", "plain", "strips", "groups", "depth_ring", "depth_groups", "depth"],
-    "fused": ["streaming", "tile_tma", "tile"],
-    "fused3d": ["streaming"],
+    "direct": variants_of("direct2d"),
+    "separable": variants_of("separable2d"),
+    "box": [variant for variant in variants_of("box") if not variant.startswith("depth")],
+    "direct3d": variants_of("direct3d"),
+    "separable3d": variants_of("separable3d"),
+    "box3d": variants_of("box"),
+    "fused": variants_of("fused"),
+    "fused3d": variants_of("fused3d"),
 }
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8]
 SHAPES = [(2, 3, 40, 64), (1, 1, 5, 128), (1, 2, 130, 520), (3, 1, 33, 333), (1, 1, 9, 1918), (300, 1, 7, 48)]

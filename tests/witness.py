@@ -28,18 +28,7 @@ def filter3d(image, kernel, border_type="replicate", normalized=False, behaviour
 
 
 def correlate(
-    axes,
-    image,
-    kernel,
-    border_type,
-    normalized,
-    padding,
-    behaviour,
-    *,
-    value=0.0,
-    anchor=None,
-    stride=1,
-    dilation=1,
+    axes, image, kernel, border_type, normalized, padding, behaviour, *, value=0.0, anchor=None, stride=1, dilation=1
 ):
     """numpy.pad, then one shifted slice per tap. `kernel` broadcasts against `image` without its last `axes` axes."""
     image, kernel = np.asarray(image, np.float64), np.asarray(kernel, np.float64)

@@ -28,7 +28,7 @@ struct ShortMean {
 
   // Let error be reciprocal * area - 2^(16 + shift). Then n * reciprocal / 2^(16 + shift) exceeds n / area by n * error
   // / 2^(16 + shift) of 1 / area. The truncated product is exact while that part is below 1. For the other areas, from
-  // 186 on, the reciprocal is rounded down, and n + 1 replaces n. tests/test_box2d.py tests every sum over every area.
+  // 186 on, the reciprocal is rounded down, and n + 1 replaces n. tests/test_box.py tests every sum over every area.
   constexpr explicit ShortMean(int a) : area(uint16_t(a)), half(uint16_t(a / 2)), more(half), reciprocal(0), shift(0) {
     while (2 << shift < a) ++shift;
     const int64_t one = int64_t(65536) << shift, most = 255 * a + half;
