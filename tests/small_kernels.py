@@ -26,7 +26,11 @@ from variants import VARIANTS, variants_of
 import torch_conv  # noqa: F401
 
 OPS = torch.ops.torch_conv
-FAMILIES = VARIANTS | {"depthwise": variants_of("depthwise"), "causal": variants_of("causal")}
+FAMILIES = VARIANTS | {
+    "separable3d": [*VARIANTS["separable3d"], ""],  # "": the chosen one, which may be passes
+    "depthwise": variants_of("depthwise"),
+    "causal": variants_of("causal"),
+}
 # Shapes of maps, extent of a window, and whether the channels are innermost.
 MANY = [
     ((360, 768, 7, 7), 7, True),
