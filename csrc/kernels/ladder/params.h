@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/problem.h"
+#include "kernels/ladder/problem.h"
 
 namespace torch_conv::ladder {
 
