@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/problem.h"
+#include "kernels/ladder/problem.h"
 
 namespace torch_conv::ladder {
 
