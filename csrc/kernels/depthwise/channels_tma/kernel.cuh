@@ -43,13 +43,58 @@ __device__ __forceinline__ void load_contiguous(const W* from, A* to) {
   }
 }
 
+// Computes the tile of a thread from the rows of the ring, of which `slot` is its first, and stores it.
+template <typename T, ChannelsBox s, Activation kind, typename A>
+__device__ __forceinline__ void compute_tile(const ChannelsTmaArgs& a, const unsigned char* from, int slot,
+                                             const A (&tap)[s.vector * s.kh * s.kw], const A (&bias)[s.vector], T* to,
+                                             int rest_y, int rest_x) {
+  constexpr int V = s.vector, kTaps = s.kh * s.kw, kSize = int(sizeof(T)), kRowBytes = s.row_bytes(kSize);
+  constexpr int kColumns = (s.tx - 1) * s.stride_x + s.kw, kRows = (s.ty - 1) * s.stride_y + s.kh;
+  A sum[s.ty][s.tx][V] = {};
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    A value[kColumns][V];
+    const unsigned char* const row = from + slot * kRowBytes;
+    if (++slot == s.ring_rows() && s.streaming) slot = 0;
+#pragma unroll
+    for (int q = 0; q < kColumns; ++q) {
+      const auto pack = load_pack<V>(reinterpret_cast<const T*>(row + q * s.channels() * kSize));
+#pragma unroll
+      for (int v = 0; v < V; ++v) value[q][v] = to_acc<A>(pack.v[v]);
+    }
+#pragma unroll
+    for (int o = 0; o < s.ty; ++o) {
+      const int i = r - o * s.stride_y;  // this input row is row i of the window over output row o
+      if (i < 0 || i >= s.kh) continue;
+#pragma unroll
+      for (int j = 0; j < s.kw; ++j)
+#pragma unroll
+        for (int q = 0; q < s.tx; ++q)
+#pragma unroll
+          for (int v = 0; v < V; ++v)
+            sum[o][q][v] = fma(tap[v * kTaps + i * s.kw + j], value[q * s.stride_x + j][v], sum[o][q][v]);
+      if (i < s.kh - 1) continue;
+      T* at = to + o * a.out_h;
+      const int most = o < rest_y ? rest_x : 0;
+#pragma unroll
+      for (int q = 0; q < s.tx; ++q) {
+        Pack<V, T> rounded;
+#pragma unroll
+        for (int v = 0; v < V; ++v) rounded.v[v] = from_acc<T>(activated<kind>(sum[o][q][v] + bias[v]));
+        if constexpr (sizeof(rounded) >= 4) store_pack_if(q < most, at, rounded);
+        else if (q < most) *at = rounded.v[0];
+        at += a.out_w;
+      }
+    }
+  }
+}
+
 template <typename T, typename W, ChannelsBox s, Activation kind>
 __global__ void __launch_bounds__(s.threads(), s.resident)
     depthwise_channels_tma(const __grid_constant__ ChannelsTmaArgs a, const __grid_constant__ TensorMap map) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using A = acc_t<T>;
   constexpr int V = s.vector, kTaps = s.kh * s.kw, kSize = int(sizeof(T));
-  constexpr int kColumns = (s.tx - 1) * s.stride_x + s.kw, kRows = (s.ty - 1) * s.stride_y + s.kh;
   extern __shared__ __align__(128) unsigned char channels_box[];
   uint64_t* const barriers = reinterpret_cast<uint64_t*>(channels_box + s.barriers_at(kSize, sizeof(W)));
   W* const taps = reinterpret_cast<W*>(channels_box + s.taps_at(kSize));
@@ -124,43 +169,7 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
       if (step > 0) tma::barrier_wait(&barriers[count % 2], count / 2 % 2);
       int slot = first + down * (s.ty * s.stride_y);
       if (s.streaming && slot >= s.ring_rows()) slot -= s.ring_rows();
-      A sum[s.ty][s.tx][V] = {};
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        A value[kColumns][V];
-        const unsigned char* const row = from + slot * kRowBytes;
-        if (++slot == s.ring_rows() && s.streaming) slot = 0;
-#pragma unroll
-        for (int q = 0; q < kColumns; ++q) {
-          const auto pack = load_pack<V>(reinterpret_cast<const T*>(row + q * s.channels() * kSize));
-#pragma unroll
-          for (int v = 0; v < V; ++v) value[q][v] = to_acc<A>(pack.v[v]);
-        }
-#pragma unroll
-        for (int o = 0; o < s.ty; ++o) {
-          const int i = r - o * s.stride_y;  // this input row is row i of the window over output row o
-          if (i < 0 || i >= s.kh) continue;
-#pragma unroll
-          for (int j = 0; j < s.kw; ++j)
-#pragma unroll
-            for (int q = 0; q < s.tx; ++q)
-#pragma unroll
-              for (int v = 0; v < V; ++v)
-                sum[o][q][v] = fma(tap[v * kTaps + i * s.kw + j], value[q * s.stride_x + j][v], sum[o][q][v]);
-          if (i < s.kh - 1) continue;
-          T* at = to + o * a.out_h;
-          const int most = o < rest_y ? rest_x : 0;
-#pragma unroll
-          for (int q = 0; q < s.tx; ++q) {
-            Pack<V, T> rounded;
-#pragma unroll
-            for (int v = 0; v < V; ++v) rounded.v[v] = from_acc<T>(activated<kind>(sum[o][q][v] + bias[v]));
-            if constexpr (sizeof(rounded) >= 4) store_pack_if(q < most, at, rounded);
-            else if (q < most) *at = rounded.v[0];
-            at += a.out_w;
-          }
-        }
-      }
+      compute_tile<T, s, kind>(a, from, slot, tap, bias, to, rest_y, rest_x);
       if constexpr (s.streaming) {
         __syncthreads();
         if (threadIdx.x == 0 && step + 2 < steps)

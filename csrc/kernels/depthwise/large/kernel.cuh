@@ -45,6 +45,39 @@ __device__ __forceinline__ void load_rows(const LargeArgs& a, float* to, const T
   }
 }
 
+// Stores the sums of a thread: 4 rows of 8 columns, from column x0 and row y of the block's tile on.
+template <Activation kind, typename T>
+__device__ __forceinline__ void store_sums(const LargeArgs& a, const float (&sum)[kLargeRows][kLargeColumns], int n,
+                                           int channel, int y_tile, int x_tile, int y, int x0, int rows) {
+  constexpr int RY = kLargeRows, PX = kLargeColumns;
+  const Depthwise& p = a.p;
+  const LargeShape& s = a.s;
+  const float bias = p.bias ? to_acc<float>(static_cast<const T*>(p.bias)[channel]) : 0.f;
+  const int inside = min(int(p.out.w), x_tile + s.tile_w) - x_tile - x0;
+  const int rows_out = min(s.tile_h, int(p.out.h) - y_tile);
+  T* to = static_cast<T*>(p.out.data) + n * p.out.stride_n + channel * p.out.stride_c +
+          int64_t(y_tile + y) * p.out.stride_h + x_tile + x0;
+#pragma unroll
+  for (int j = 0; j < RY; ++j) {
+    const bool exists = n < p.out.n && j < rows && y + j < rows_out;
+#pragma unroll
+    for (int x = 0; x < PX; x += 4) {
+      Pack<4, T> four;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) four.v[e] = from_acc<T>(activated<kind>(sum[j][x + e] + bias));
+      if (a.store_vectors) {
+        store_pack_if<4>(exists && x + 4 <= inside, to + x, four);
+      }
+      if (exists && (!a.store_vectors || x + 4 > inside)) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (x + e < inside) to[x + e] = four.v[e];
+      }
+    }
+    to += p.out.stride_h;
+  }
+}
+
 }  // namespace large
 
 template <typename T, Activation kind, int KW, int kSide>
@@ -131,30 +164,7 @@ __global__ void __launch_bounds__(256, 2) depthwise_large(const __grid_constant_
       if (--until_gap == 0) until_gap = s.strip_rows, pixels += s.gap;
     }
 
-    const float bias = p.bias ? to_acc<float>(static_cast<const T*>(p.bias)[channel]) : 0.f;
-    const int n = first_image + image, inside = min(int(p.out.w), x_tile + s.tile_w) - x_tile - x0;
-    const int rows_out = min(s.tile_h, int(p.out.h) - y_tile), y = strip * s.strip_rows + y0;
-    T* to = static_cast<T*>(p.out.data) + n * p.out.stride_n + channel * p.out.stride_c +
-            int64_t(y_tile + y) * p.out.stride_h + x_tile + x0;
-#pragma unroll
-    for (int j = 0; j < RY; ++j) {
-      const bool exists = n < p.out.n && j < rows && y + j < rows_out;
-#pragma unroll
-      for (int x = 0; x < PX; x += 4) {
-        Pack<4, T> four;
-#pragma unroll
-        for (int e = 0; e < 4; ++e) four.v[e] = from_acc<T>(activated<kind>(sum[j][x + e] + bias));
-        if (a.store_vectors) {
-          store_pack_if<4>(exists && x + 4 <= inside, to + x, four);
-        }
-        if (exists && (!a.store_vectors || x + 4 > inside)) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
-            if (x + e < inside) to[x + e] = four.v[e];
-        }
-      }
-      to += p.out.stride_h;
-    }
+    store_sums<kind, T>(a, sum, first_image + image, channel, y_tile, x_tile, strip * s.strip_rows + y0, x0, rows);
   }
 }
 
