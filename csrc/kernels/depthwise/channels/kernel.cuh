@@ -64,6 +64,27 @@ __device__ __forceinline__ int channels_first(const ChannelsAxis& a, unsigned ti
   return int(group * (outputs * a.spread.divisor) + (tile - group * a.spread.divisor));
 }
 
+// Loads the taps and biases of a lane's channels, which pass through shared memory.
+template <ChannelsShape s, typename W, typename A>
+__device__ __forceinline__ void load_taps(const ChannelsArgs& a, unsigned char* shared, int c_block, int c, int lane,
+                                          A (&tap)[s.kh * s.kw][s.vector], A (&bias)[s.vector]) {
+  constexpr int V = s.vector, kTaps = s.kh * s.kw;
+  // Shared memory holds a row of all channels of the block for each tap.
+  A* const staged = reinterpret_cast<A*>(shared);
+  const int pitch = (a.lanes.divisor + 1) * V;
+  const int channels = min(int(a.lanes.divisor) * V, a.c_out - c_block);
+  for (int i = threadIdx.x; i < channels * kTaps; i += blockDim.x)
+    staged[i % kTaps * pitch + i / kTaps] = to_acc<A>(static_cast<const W*>(a.weight)[int64_t(c_block) * kTaps + i]);
+  if (a.bias && c < a.c_out)
+#pragma unroll
+    for (int v = 0; v < V; ++v) bias[v] = to_acc<A>(static_cast<const W*>(a.bias)[c + v]);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kTaps; ++i)
+#pragma unroll
+    for (int v = 0; v < V; ++v) tap[i][v] = staged[i * pitch + lane * V + v];
+}
+
 template <typename T, typename W, ChannelsShape s, Activation kind>
 __global__ void __launch_bounds__(kChannelsThreads, s.resident)
     depthwise_channels(const __grid_constant__ ChannelsArgs a) {
@@ -115,22 +136,8 @@ __global__ void __launch_bounds__(kChannelsThreads, s.resident)
 #pragma unroll
   for (int r = 0; r < kAhead; ++r) load_row(r);
 
-  // Shared memory holds a row of all channels of the block for each tap.
-  A* const staged = reinterpret_cast<A*>(channels_shared);
-  const int pitch = (a.lanes.divisor + 1) * V;
-  const int channels = min(int(a.lanes.divisor) * V, a.c_out - c_block);
-  for (int i = threadIdx.x; i < channels * kTaps; i += blockDim.x)
-    staged[i % kTaps * pitch + i / kTaps] = to_acc<A>(static_cast<const W*>(a.weight)[int64_t(c_block) * kTaps + i]);
-  A bias[V] = {};
-  if (a.bias && c < a.c_out)
-#pragma unroll
-    for (int v = 0; v < V; ++v) bias[v] = to_acc<A>(static_cast<const W*>(a.bias)[c + v]);
-  __syncthreads();
-  A tap[kTaps][V];
-#pragma unroll
-  for (int i = 0; i < kTaps; ++i)
-#pragma unroll
-    for (int v = 0; v < V; ++v) tap[i][v] = staged[i * pitch + lane * V + v];
+  A tap[kTaps][V], bias[V] = {};
+  load_taps<s, W>(a, channels_shared, c_block, c, lane, tap, bias);
 
   unsigned char* const to = static_cast<unsigned char*>(a.out) +
                             (n * a.out_n + c_block + x_block * a.out_w + y_block * a.out_h) * int64_t(sizeof(T));

@@ -68,34 +68,13 @@ __device__ __noinline__ void recompute(const T* in, T* out, const T* weight, flo
   }
 }
 
-}  // namespace rows_mma
-
-// kBlocks blocks of 16 positions are the footprint of a tile. A segment has kTiles tiles, a warp kSets sets of 8
-// segments.
-template <typename T, int kBlocks, int kTiles, int kSets, Activation kind>
-__global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(const __grid_constant__ RowsMmaArgs a) {
-  using namespace rows_mma;
+// Loads the blocks of kSets segments, the first of which is segment `first` + g. Returns zeros outside the rows.
+template <int kBlocks, int kTiles, int kSets, typename T>
+__device__ __forceinline__ void load_blocks(const RowsMmaArgs& a, const T* in, uint32_t first, int begin, int g, int q,
+                                            uint2 (&data)[kSets][kTiles + kBlocks - 1]) {
   constexpr int kLoads = kTiles + kBlocks - 1;
-  const uint32_t warp = blockIdx.x * kRowsMmaWarps + threadIdx.x / 32;
-  if (warp >= a.warps) return;
-  const int lane = threadIdx.x % 32, q = lane % 4, g = lane / 4;
-
-  // The warp's channel, and the first of its columns.
-  const uint32_t slow = a.fastest.quotient(warp), fast = warp - slow * a.fastest.divisor;
-  const uint32_t c = a.channels_first ? fast : slow;
-  const uint32_t first = (a.channels_first ? slow : fast) * (8 * kSets);
-  const T* const in = static_cast<const T*>(a.in) + a.multiplier.quotient(c) * a.in_stride_c;
-  T* const out = static_cast<T*>(a.out) + c * a.out_stride_c;
-  const T* const weight = static_cast<const T*>(a.weight) + int64_t(c) * a.k;
-
-  // Tiles begin on 4 bytes of the output, blocks on 8 of the input. All rows of the channel agree.
-  const int odd = int(reinterpret_cast<uintptr_t>(out) / 2) & 1;
-  const int shift = (int(reinterpret_cast<uintptr_t>(in) / 2) - odd - a.pad) & 3;
-  const int begin = -odd - a.pad - shift;    // position of the first block of a row's first tile
   const bool ragged = (begin | a.in_w) & 3;  // vectors may cross the ends of a row
-
   // Only the blocks at the ends of a segment may cross the ends of the row.
-  uint2 data[kSets][kLoads];
 #pragma unroll
   for (int i = 0; i < kSets; ++i) {
     const uint32_t column = first + 8 * i + g;
@@ -133,6 +112,34 @@ __global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(cons
       patch(size - ((size - begin) & 3));
     }
   }
+}
+
+}  // namespace rows_mma
+
+// kBlocks blocks of 16 positions are the footprint of a tile. A segment has kTiles tiles, a warp kSets sets of 8
+// segments.
+template <typename T, int kBlocks, int kTiles, int kSets, Activation kind>
+__global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(const __grid_constant__ RowsMmaArgs a) {
+  using namespace rows_mma;
+  const uint32_t warp = blockIdx.x * kRowsMmaWarps + threadIdx.x / 32;
+  if (warp >= a.warps) return;
+  const int lane = threadIdx.x % 32, q = lane % 4, g = lane / 4;
+
+  // The warp's channel, and the first of its columns.
+  const uint32_t slow = a.fastest.quotient(warp), fast = warp - slow * a.fastest.divisor;
+  const uint32_t c = a.channels_first ? fast : slow;
+  const uint32_t first = (a.channels_first ? slow : fast) * (8 * kSets);
+  const T* const in = static_cast<const T*>(a.in) + a.multiplier.quotient(c) * a.in_stride_c;
+  T* const out = static_cast<T*>(a.out) + c * a.out_stride_c;
+  const T* const weight = static_cast<const T*>(a.weight) + int64_t(c) * a.k;
+
+  // Tiles begin on 4 bytes of the output, blocks on 8 of the input. All rows of the channel agree.
+  const int odd = int(reinterpret_cast<uintptr_t>(out) / 2) & 1;
+  const int shift = (int(reinterpret_cast<uintptr_t>(in) / 2) - odd - a.pad) & 3;
+  const int begin = -odd - a.pad - shift;  // position of the first block of a row's first tile
+
+  uint2 data[kSets][kTiles + kBlocks - 1];
+  load_blocks<kBlocks, kTiles>(a, in, first, begin, g, q, data);
 
   uint32_t band[kBlocks][4];
 #pragma unroll
