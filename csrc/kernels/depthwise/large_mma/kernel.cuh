@@ -175,6 +175,29 @@ __device__ __forceinline__ bool load_block(const LargeMmaArgs& a, const Slab& sl
   return __syncthreads_or(taps_not_finite);
 }
 
+// A bit for each sum that is not finite.
+template <int kRows, int kBlocks>
+__device__ __forceinline__ uint64_t bits_of_not_finite(const float (&sum)[kRows][kBlocks][4]) {
+  float probe = 0;
+#pragma unroll
+  for (int j = 0; j < kRows; ++j)
+#pragma unroll
+    for (int t = 0; t < kBlocks; ++t)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) probe = fmaf(sum[j][t][e], 0.f, probe);
+  uint64_t wrong = 0;
+  if (probe != 0) {
+#pragma unroll
+    for (int j = 0; j < kRows; ++j)
+#pragma unroll
+      for (int t = 0; t < kBlocks; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (sum[j][t][e] * 0.f != 0) wrong |= uint64_t(1) << ((j * kBlocks + t) * 4 + e);
+  }
+  return wrong;
+}
+
 }  // namespace large_mma
 
 template <typename T, LargeMmaTile tile, Activation kind>
@@ -291,24 +314,7 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
       else add_rows(std::false_type{}, i);
     }
 
-    // A bit for each sum that is not finite.
-    float probe = 0;
-#pragma unroll
-    for (int j = 0; j < kRows; ++j)
-#pragma unroll
-      for (int t = 0; t < kBlocks; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) probe = fmaf(sum[j][t][e], 0.f, probe);
-    uint64_t wrong = 0;
-    if (probe != 0) {
-#pragma unroll
-      for (int j = 0; j < kRows; ++j)
-#pragma unroll
-        for (int t = 0; t < kBlocks; ++t)
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
-            if (sum[j][t][e] * 0.f != 0) wrong |= uint64_t(1) << ((j * kBlocks + t) * 4 + e);
-    }
+    uint64_t wrong = bits_of_not_finite(sum);
     if (taps_not_finite) wrong = ~uint64_t(0);
 
     // These positions are computed a second time. So they take no registers while the sums are made.
