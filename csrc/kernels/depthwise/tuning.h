@@ -1,5 +1,5 @@
-// Which of two variants that both serve a problem is the faster, with the measurements. VARIANT_is_slower: null, or why
-// another variant is faster. No other file of the kernel family's CUDA part names two variants.
+// Comparisons of variants that serve the same problem, with measurements. VARIANT_is_slower: null, or why another
+// variant is faster. No other CUDA file of the kernel family names two variants.
 #pragma once
 
 #include "kernels/depthwise/channels_tma/plan.h"

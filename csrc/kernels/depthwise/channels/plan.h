@@ -72,14 +72,14 @@ inline ChannelsConfig channels_config(const Depthwise& p, const Arch& arch) {
                         .y = channels_axis(p.in.h, p.out.h, at.stride_y, at.pad_y, at.dilation_y),
                         .x = channels_axis(p.in.w, p.out.w, at.stride_x, at.pad_x, at.dilation_x)};
   const ChannelsShape& s = config.shape;
-  const int64_t words = ceil_div(p.out.c, s.vector);
-  config.lanes = int(std::min<int64_t>(words, 32));
-  for (int lanes = 32; words > 32 && lanes >= 16; --lanes)
-    if (words % lanes == 0) {
+  const int64_t vectors = ceil_div(p.out.c, s.vector);
+  config.lanes = int(std::min<int64_t>(vectors, 32));
+  for (int lanes = 32; vectors > 32 && lanes >= 16; --lanes)
+    if (vectors % lanes == 0) {
       config.lanes = lanes;
       break;
     }
-  config.chunks = ceil_div(words, config.lanes);
+  config.chunks = ceil_div(vectors, config.lanes);
   const auto tiles = [](const ChannelsAxis& a, int outputs) {
     return ceil_div(a.out, outputs * int64_t(a.spread.divisor)) * a.spread.divisor;
   };
@@ -88,10 +88,10 @@ inline ChannelsConfig channels_config(const Depthwise& p, const Arch& arch) {
   int64_t blocks_x = 1, blocks_y = 1;
   int threads_x = 1, threads_y = 1;
   for (int most = s.kh == 1 && p.out.h == 1 ? 128 : kChannelsThreads; most >= 64; most /= 2) {
-    const int places = std::max(1, most / config.lanes);
+    const int most_tiles = std::max(1, most / config.lanes);
     double best = 0;
-    for (int across = 1; across <= places && across <= tiles_x; ++across) {
-      const int down = int(std::min<int64_t>(places / across, tiles_y));
+    for (int across = 1; across <= most_tiles && across <= tiles_x; ++across) {
+      const int down = int(std::min<int64_t>(most_tiles / across, tiles_y));
       const double bx = double(ceil_div(tiles_x, across)), by = double(ceil_div(tiles_y, down));
       const double read =
           double(across * s.tx * s.stride_x + s.kw - s.stride_x) * double(down * s.ty * s.stride_y + s.kh - s.stride_y);

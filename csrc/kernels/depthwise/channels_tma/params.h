@@ -23,7 +23,7 @@ struct ChannelsBox {
   constexpr int row_bytes(int size) const { return (columns() * channels() * size + 127) / 128 * 128; }
   // From a tile to the next one below.
   constexpr int next_rows() const { return threads_y * ty * stride_y; }
-  // Shared memory: a ring of rows, the taps as they lie in device memory, and two barriers.
+  // Shared memory: a ring of rows, the taps in the layout of device memory, and two barriers.
   constexpr int ring_rows() const { return streaming ? rows() + next_rows() : rows(); }
   constexpr int taps_bytes(int weight) const { return kh * kw * channels() * weight; }
   constexpr int taps_at(int size) const { return ring_rows() * row_bytes(size); }

@@ -21,10 +21,10 @@ struct ChannelsTmaConfig {
 //     64x144x56x56              24 lanes of 72 41.7 us, 72 lanes 38.4
 //     64x96x112x112, stride 2   16 lanes of 48 58.7 us, 48 lanes 51.6
 //
-inline int channels_lanes(int64_t words, int most, int whole) {
-  if (words <= most) return int(round_up(words, whole));
+inline int channels_lanes(int64_t vectors, int most, int whole) {
+  if (vectors <= most) return int(round_up(vectors, whole));
   for (int lanes = most / whole * whole; lanes >= 12; lanes -= whole)
-    if (words % lanes == 0) return lanes;
+    if (vectors % lanes == 0) return lanes;
   return 32;
 }
 
@@ -162,10 +162,10 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
                                       : channels_kind(taps, half, p.out.h, p.out.w);
   s.vector = std::max(1, kind.bytes / size);
   while (s.vector > 1 && (p.out.c % s.vector != 0 || !channels_start_on(p.out, s.vector * size))) s.vector /= 2;
-  const int64_t words = ceil_div(p.out.c, s.vector);
+  const int64_t vectors = ceil_div(p.out.c, s.vector);
   // 16 lanes of 4 bytes are as fast as whole pixels, and leave more threads for the tile.
-  const bool sixteen = half && s.vector == 2 && words % 16 == 0 && !strides && !row && p.out.w > 8;
-  s.lanes = sixteen ? 16 : channels_lanes(words, kind.most_lanes, std::max(1, 16 / (size * s.vector)));
+  const bool sixteen = half && s.vector == 2 && vectors % 16 == 0 && !strides && !row && p.out.w > 8;
+  s.lanes = sixteen ? 16 : channels_lanes(vectors, kind.most_lanes, std::max(1, 16 / (size * s.vector)));
   s.tx = kind.tx, s.ty = kind.ty, s.streaming = kind.streaming;
   int threads = kind.threads, most_x = kind.most_x;
   if (s.lanes > 32) threads = std::max(threads, s.lanes * (taps > 9 || strides ? 4 : 2));
