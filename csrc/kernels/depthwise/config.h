@@ -1,4 +1,4 @@
-// What the plans of the family's variants share.
+// Layouts and dtypes for the plans of all variants.
 #pragma once
 
 #include "core/activation.h"
@@ -9,7 +9,7 @@ namespace torch_conv::depthwise {
 
 using Config = LaunchConfig<Depthwise>;
 
-// Channels innermost in memory (channels_last), or rows of pixels that lie side by side.
+// Interleaved channels (channels_last), or contiguous rows of pixels.
 inline bool channels_inner(const Image& x) { return x.stride_c == 1 && x.c > 1 && x.stride_w != 1; }
 inline bool rows_inner(const Image& x) { return x.stride_w == 1 || x.w == 1; }
 

@@ -1,5 +1,5 @@
-// Depthwise + Arch -> Plan: the list of variants, and the choice. VARIANT/plan.h says which problems a variant serves
-// and how; tuning.h says which of two variants is the faster. Pure.
+// Depthwise + Arch -> Plan: the list of variants, and the choice. VARIANT/plan.h has a variant's refusal and its
+// configuration; tuning.h compares variants. Pure.
 #pragma once
 
 #include "kernels/depthwise/channels/plan.h"
@@ -41,9 +41,9 @@ constexpr Candidate<Depthwise> kCandidates[] = {
     {"channels", channels_refusal, nullptr, configure_channels},
     kGeneral,
 };
-// The variants on tensor cores; only their refusals are reported where `sums` asks for them.
+// The variants on tensor cores. If `sums` is Sums::mma, a plan reports only their refusals.
 constexpr Candidate<Depthwise> kMma[] = {kRowsMma, kPlanesMma, kLargeMma, kChannelsMma};
-// Where an image is one part of another, its outputs may start beyond its first pixels.
+// Negative padding: the image is a part of another, and its outputs start after its first pixels.
 constexpr Candidate<Depthwise> kOfParts[] = {kGeneral};
 
 inline Plan plan(const Depthwise& p, const Arch& arch, const char* pinned) {

@@ -1,5 +1,5 @@
-// Which of two variants that both serve a problem is the faster, with the measurements. VARIANT_is_slower: null, or why
-// another variant is faster. No other file of the kernel family's CUDA part names two variants.
+// Comparisons of variants that serve the same problem, with measurements. VARIANT_is_slower: null, or why another
+// variant is faster. No other CUDA file of the kernel family names two variants.
 #pragma once
 
 #include "kernels/depthwise/channels_tma/plan.h"
@@ -11,31 +11,35 @@ namespace torch_conv::depthwise {
 // Figures: us on one NVIDIA H200; the batch is 64 and the map square where nothing else is said.
 
 inline const char* rows_mma_is_slower(const Depthwise& p, const Arch&) {
-  // float16 64x768x1024, one NVIDIA H200: k = 5 50 us by rows, k = 7 55 against 54, k = 9 56 against 54, k = 15 76
-  // against 54.
+  // float16 64x768x1024, one NVIDIA H200, us of ROWS and ROWS_MMA: k = 7 55, 54; k = 9 56, 54; k = 15 76, 54. k = 5:
+  // ROWS 50.
   if (p.kw < 7) return "a short window: multiply-adds are faster";
-  // 64x768x1001, k = 31: 78 us where rows of 1024 take 54, as long as ROWS takes at k = 15.
-  const bool words = p.in.w % 4 == 0 && p.out.w % 2 == 0 && p.in.stride_c % 4 == 0 && p.out.stride_c % 2 == 0;
-  return p.kw < 16 && !words ? "rows that begin between words: multiply-adds are faster" : nullptr;
+  // 64x768x1001, k = 31: 78 us, where rows of 1024 take 54. ROWS takes 76 at k = 15.
+  const bool aligned = p.in.w % 4 == 0 && p.out.w % 2 == 0 && p.in.stride_c % 4 == 0 && p.out.stride_c % 2 == 0;
+  return p.kw < 16 && !aligned ? "unaligned rows: multiply-adds are faster" : nullptr;
 }
 
-// float16 3x3: PLANES 24.4 at 96x56, 11.7 at 768x14 and 6.2 at 7, with the bits of a chain; PLANES_MMA 22.5, 11.4
-// and 7.4. 5x5 at 96x56 34.5 against 23.9, 7x7 57 against 25.4, and at 768x14 30.5 against 13.0.
+// float16, PLANES : PLANES_MMA. PLANES has the bits of a chain.
+//
+//     3x3  96x56 24.4 : 22.5; 768x14 11.7 : 11.4; 768x7 6.2 : 7.4
+//     5x5  96x56 34.5 : 23.9
+//     7x7  96x56 57 : 25.4; 768x14 30.5 : 13.0
+//
 inline const char* planes_mma_is_slower(const Depthwise& p, const Arch& arch) {
   const bool few = p.kh * p.kw <= 9 || p.in.h * p.in.w <= 64;
   return few && !planes_refusal(p, arch) ? "few taps or pixels: multiply-adds are as fast" : nullptr;
 }
 
-// `direct` filters such images by bulk copies; an activation would be one launch more.
+// Does `direct` filter such images by bulk copies? An activation would need another launch.
 inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
   return p.activation == Activation::none && p.in.dtype == Dtype::f32 && p.place.unit_steps_of_images() && p.kh > 1 &&
          arch.bulk_copy && tma::vectors_possible(p.in);
 }
 
-// WARPS against the best of the others: up to how many outputs it is the faster, and which part of the lanes must have
-// a vector. "2 of 96x56": two images; without a number, 64.
+// WARPS against the fastest other variant: the number of outputs up to which WARPS is faster, and the part of the lanes
+// that must have a vector. "2 of 96x56" is two images; without a number, 64.
 //
-//   dtype    k step  outputs  lanes  us, WARPS : the best of the others
+//   dtype    k step  outputs  lanes  us, WARPS : the fastest other
 //   float32  3  1    any      1/2    96x56 39.0 : 43.5; 32x32x224 100.6 : 108; 1024x16 43.9 : 47.5;
 //                                    1024x12 (3/8 of the lanes) 29.9 : 22.2; 8 of 8x2048 530 : 521 by `direct`
 //            3  2    any      1/2    96x112 89.0 : 95.2
@@ -74,21 +78,22 @@ inline const char* large_is_slower(const Depthwise& p, const Arch&) {
   return p.kh * p.kw < 600 ? "a window of fewer than 600 taps" : nullptr;
 }
 
-// float32 at 8x8x2048: 3x3 96 % of copy by TILES, 97 by `direct`; 7x7 64 and 81. In half precision `direct` reaches
-// the same, but its windows are float32, which takes a launch more.
+// float32 at 8x8x2048, % of copy by TILES and `direct`: 3x3 96, 97; 7x7 64, 81. In half precision `direct` is as fast,
+// but its windows are float32, which takes another launch.
 inline const char* tiles_is_slower(const Depthwise& p, const Arch& arch) {
   return p.out.w >= 112 && direct_copies_in_bulk(p, arch) ? "direct is faster" : nullptr;
 }
 
-// Pixels of half precision that are no multiple of 32 bytes: what blocks of some channels read and write of them are
-// parts of sectors. float16, us of CHANNELS, CHANNELS_TMA and CHANNELS_MMA (64 images; 8, 24 and 40x1080x1920 of 8, 4
-// and 2, the last two on one NVIDIA H100):
+// Pixels of half precision that are no multiple of 32 bytes: blocks of some channels read and write parts of sectors.
+// us of CHANNELS, CHANNELS_TMA and CHANNELS_MMA, float16. Batches of 8, 24 and 40x1080x1920 have 8, 4 and 2 images. The
+// last two were measured on one NVIDIA H100.
 //
-//   3x3  8x112 12.6, 16.4, 26.0; 24x56 9.9, 14.6, 15.1; 24x112 30.5, 39.7, 39.3; 40x28 6.1, 9.5, 8.6; 40x56 15.7, 21.3,
-//        19.4; 56x56 20.9, 24.4, 22.8; 72x56 26.7, 26.8, 28.1; 120x28 13.4, 14.4, 15.4; 8x1080x1920 190, 284, 526; 24,
-//        298, 392, 570; 40, 247, 370, 682. One image of 24x112 (2^18 outputs) 3.8, 2.8, 5.0
-//   5x5  8x112 20.1, 25.6, 26.7; 24x56 16.1, 19.4, 15.7; 24x112 57, 55, 40; 40x56 30, 26, 20; 120x28 22.9, 25, 15.6;
-//        8x1080x1920 319, 440, 528; 24, 495, 465, 569; 40, 421, 370, 683: beyond the cache
+//     3x3  8x112 12.6, 16.4, 26.0; 24x56 9.9, 14.6, 15.1; 24x112 30.5, 39.7, 39.3; 40x28 6.1, 9.5, 8.6
+//          40x56 15.7, 21.3, 19.4; 56x56 20.9, 24.4, 22.8; 72x56 26.7, 26.8, 28.1; 120x28 13.4, 14.4, 15.4
+//          8x1080x1920 190, 284, 526; 24, 298, 392, 570; 40, 247, 370, 682
+//          one image of 24x112 (2^18 outputs) 3.8, 2.8, 5.0
+//     5x5  8x112 20.1, 25.6, 26.7; 24x56 16.1, 19.4, 15.7; 24x112 57, 55, 40; 40x56 30, 26, 20; 120x28 22.9, 25, 15.6;
+//          8x1080x1920 319, 440, 528; 24, 495, 465, 569; 40, 421, 370, 683: beyond the cache
 //
 // Of whole sectors: 3x3 16x56 7.8, 7.1, 7.2; 16x112 20.1, 20.8, 21.5; 16x1080x1920 201, 204, 240; 32x112 37, 33, 33;
 // 48x56 17.5, 16.6, 16.7.
@@ -96,14 +101,18 @@ inline bool parts_of_sectors(const Depthwise& p) {
   const bool images = p.out.h > 1 && p.place.unit_steps_of_images() && p.multiplier() == 1;
   return images && half_precision(p.in.dtype) && p.in.c * size_of(p.in.dtype) % 32 != 0;
 }
-// More than the cache of any Hopper, which products need.
+// Are the images larger than the cache of any Hopper? CHANNELS_MMA is slower then.
 inline bool beyond_cache(const Depthwise& p) {
   return 2 * p.in.n * p.in.c * p.in.h * p.in.w * size_of(p.in.dtype) > (int64_t(64) << 20);
 }
 
-// float16 3x3, one image of 96x112: 5.0; CHANNELS_TMA takes 2.6 for 96x56. Of 64 images the products are ahead: 12.4
-// against 15 at 768x14, 25.3 against 25.5 at 96x56; 5x5 27.7 against 42 and 7x7 28.9 against 58. Signals are brought by
-// CHANNELS_TMA at 98 % of copy with 7 taps, and a product would have one row of them.
+// float16, CHANNELS_MMA : CHANNELS_TMA.
+//
+//     3x3  768x14 12.4 : 15; 96x56 25.3 : 25.5; one image 5.0 (96x112) : 2.6 (96x56)
+//     5x5  96x56 27.7 : 42
+//     7x7  96x56 28.9 : 58
+//
+// Signals: CHANNELS_TMA has 98 % of copy with 7 taps, and an mma would hold one row of taps.
 inline const char* channels_mma_is_slower(const Depthwise& p, const Arch& arch) {
   const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
   const bool few = taps <= 9 && (outputs < (1 << 21) || p.in.c < 32 || parts_of_sectors(p));
@@ -117,15 +126,13 @@ inline const char* channels_mma_is_slower(const Depthwise& p, const Arch& arch) 
 inline const char* channels_bulk_is_slower(const Depthwise& p, const Arch&) {
   const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
   const bool few = taps <= 9 || (taps <= 25 && p.in.c < 16);
-  return few && outputs >= (1 << 20) && parts_of_sectors(p)
-             ? "parts of sectors: threads that fetch for themselves are faster"
-             : nullptr;
+  return few && outputs >= (1 << 20) && parts_of_sectors(p) ? "parts of sectors: loads by threads are faster" : nullptr;
 }
 
-// The kernels of `direct` keep pixels in registers or shared memory; GENERAL reads them again for every tap.
+// The kernels of `direct` keep pixels in registers or shared memory. GENERAL loads them for every tap.
 inline const char* general_is_slower(const Depthwise& p, const Arch&) {
-  const bool taken = p.activation == Activation::none && p.place.unit_steps_of_images();
-  return taken ? "direct is faster" : nullptr;
+  const bool served_by_direct = p.activation == Activation::none && p.place.unit_steps_of_images();
+  return served_by_direct ? "direct is faster" : nullptr;
 }
 
 }  // namespace torch_conv::depthwise

@@ -1,19 +1,20 @@
 // CHANNELS: images and signals whose channels are interleaved in memory.
 //
-//        lane 0   lane 1  ...              A lane owns `vector` channels (4 or 8 bytes) of tx x ty outputs; the lanes
-//       +--------+--------+--- channels    beside it own the channels beside them, so every load and store of a warp
-//      /        /        /                 is one run of memory.
+//     lane 0   lane 1  ...                 A lane computes `vector` channels (4 or 8 bytes) of tx x ty outputs. The
+//     +--------+--------+--- channels      next lanes compute the next channels, so that a load or store of a warp is
+//     /        /        /                  contiguous.
 //     +-------------------+
-//     | tx + kw - 1 pixels|  row 0         Input rows come one after the other, `ahead` of them on their way; each is
-//     +-------------------+  row 1         turned to the accumulation type once and goes into all the outputs whose
-//     |       ...         |                windows hold it: kh * kw multiply-adds an output in the order of the window.
+//     | tx + kw - 1 pixels|  row 0         A lane loads input rows in order, `ahead` of their use. It converts a row
+//     +-------------------+  row 1         to the accumulation type once and adds it to all outputs over it.
+//     |       ...         |                Each sum is one chain in the order of the window's taps.
 //     +-------------------+  row ty + kh - 2
 //
-// The threads of a block lie on neighbouring tiles, so halos come from L1. The taps of a lane's channels stay in
-// registers; a block brings them through shared memory, where its channels' windows are one run. With a dilation a
-// thread's outputs lie so far apart that the pixels between taps are pixels between its outputs: no load is in vain.
+// The threads of a block have neighbouring tiles, so that L1 serves the halos. The taps of a lane's channels stay in
+// registers. A block loads them through shared memory, because its channels' windows are contiguous. With a dilation
+// the outputs of a thread are spread: the pixels between its taps are pixels under its other outputs, and all loads
+// count.
 //
-// Loads per output: (tx + kw - 1) (ty + kh - 1) / (tx ty), of which device memory sees one. 2 kh kw flops an output.
+// Loads per output: (tx + kw - 1) (ty + kh - 1) / (tx ty), of which one from device memory. 2 kh kw flops an output.
 #pragma once
 
 #include "core/activation.h"
@@ -22,7 +23,7 @@
 
 namespace torch_conv::depthwise {
 
-// N elements, or zeros: a load under a predicate, because a branch around it would wait for the loads before it.
+// Loads N elements, or zeros, under a predicate. A branch around the load would wait for the loads before it.
 template <int N, typename T>
 __device__ __forceinline__ Pack<N, T> load_pack_or_zeros(unsigned condition, const T* from) {
   Pack<N, T> pack;
@@ -63,6 +64,27 @@ __device__ __forceinline__ int channels_first(const ChannelsAxis& a, unsigned ti
   return int(group * (outputs * a.spread.divisor) + (tile - group * a.spread.divisor));
 }
 
+// Loads the taps and biases of a lane's channels, which pass through shared memory.
+template <ChannelsShape s, typename W, typename A>
+__device__ __forceinline__ void load_taps(const ChannelsArgs& a, unsigned char* shared, int c_block, int c, int lane,
+                                          A (&tap)[s.kh * s.kw][s.vector], A (&bias)[s.vector]) {
+  constexpr int V = s.vector, kTaps = s.kh * s.kw;
+  // Shared memory holds a row of all channels of the block for each tap.
+  A* const staged = reinterpret_cast<A*>(shared);
+  const int pitch = (a.lanes.divisor + 1) * V;
+  const int channels = min(int(a.lanes.divisor) * V, a.c_out - c_block);
+  for (int i = threadIdx.x; i < channels * kTaps; i += blockDim.x)
+    staged[i % kTaps * pitch + i / kTaps] = to_acc<A>(static_cast<const W*>(a.weight)[int64_t(c_block) * kTaps + i]);
+  if (a.bias && c < a.c_out)
+#pragma unroll
+    for (int v = 0; v < V; ++v) bias[v] = to_acc<A>(static_cast<const W*>(a.bias)[c + v]);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kTaps; ++i)
+#pragma unroll
+    for (int v = 0; v < V; ++v) tap[i][v] = staged[i * pitch + lane * V + v];
+}
+
 template <typename T, typename W, ChannelsShape s, Activation kind>
 __global__ void __launch_bounds__(kChannelsThreads, s.resident)
     depthwise_channels(const __grid_constant__ ChannelsArgs a) {
@@ -74,15 +96,15 @@ __global__ void __launch_bounds__(kChannelsThreads, s.resident)
   const unsigned after_chunks = a.chunks.divide(blockIdx.x), after_x = a.x.blocks.divide(after_chunks);
   const int chunk = blockIdx.x - after_chunks * a.chunks.divisor, n = a.y.blocks.divide(after_x);
   const int block_x = after_chunks - after_x * a.x.blocks.divisor, block_y = after_x - n * a.y.blocks.divisor;
-  const unsigned place = a.lanes.divide(threadIdx.x), across = a.x.threads.divisor;
-  const int lane = threadIdx.x - place * a.lanes.divisor, down = a.x.threads.divide(place);
+  const unsigned tile = a.lanes.divide(threadIdx.x), across = a.x.threads.divisor;
+  const int lane = threadIdx.x - tile * a.lanes.divisor, down = a.x.threads.divide(tile);
   const int c_block = chunk * a.lanes.divisor * V, c = c_block + lane * V;
   const int x_block = channels_first(a.x, block_x * across, s.tx),
             y_block = channels_first(a.y, block_y * a.y.threads.divisor, s.ty);
-  const int x0 = channels_first(a.x, block_x * across + (place - down * across), s.tx),
+  const int x0 = channels_first(a.x, block_x * across + (tile - down * across), s.tx),
             y0 = channels_first(a.y, block_y * a.y.threads.divisor + down, s.ty);
 
-  // A block's pixels lie close to its first one: 32 bits say where.
+  // The offsets of a block's pixels from its first pixel fit into 32 bits.
   const int x_in = x0 * a.x.stride - a.x.pad, y_in = y0 * a.y.stride - a.y.pad;
   const int first_in = V == 1 ? a.multiplier.divide(c_block) : c_block, c_in = V == 1 ? a.multiplier.divide(c) : c;
   const unsigned char* const from =
@@ -96,14 +118,14 @@ __global__ void __launch_bounds__(kChannelsThreads, s.resident)
              unsigned(sizeof(T));
 #pragma unroll
   for (int q = 1; q < kColumns; ++q) at_in[q] = at_in[q - 1] + next_x;
-  const bool stands = c < a.c_out && x0 < a.x.out;
+  const bool has_outputs = c < a.c_out && x0 < a.x.out;
   unsigned inside[(kColumns + 31) / 32] = {};
 #pragma unroll
   for (int q = 0; q < kColumns; ++q)
-    inside[q / 32] |= unsigned(stands && unsigned(x_in + q * a.x.step) < unsigned(a.x.in)) << q % 32;
+    inside[q / 32] |= unsigned(has_outputs && unsigned(x_in + q * a.x.step) < unsigned(a.x.in)) << q % 32;
 
   Pack<V, T> pixels[kRows][kColumns];
-  auto bring = [&](int r) {
+  auto load_row = [&](int r) {
     const int y = y_in + r * a.y.step;
     const bool exists = unsigned(y) < unsigned(a.y.in);
 #pragma unroll
@@ -112,24 +134,10 @@ __global__ void __launch_bounds__(kChannelsThreads, s.resident)
                                            reinterpret_cast<const T*>(from + (at_in[q] + r * next_y)));
   };
 #pragma unroll
-  for (int r = 0; r < kAhead; ++r) bring(r);
+  for (int r = 0; r < kAhead; ++r) load_row(r);
 
-  // Shared memory holds tap after tap, of all channels of the block.
-  A* const staged = reinterpret_cast<A*>(channels_shared);
-  const int pitch = (a.lanes.divisor + 1) * V;
-  const int channels = min(int(a.lanes.divisor) * V, a.c_out - c_block);
-  for (int i = threadIdx.x; i < channels * kTaps; i += blockDim.x)
-    staged[i % kTaps * pitch + i / kTaps] = to_acc<A>(static_cast<const W*>(a.weight)[int64_t(c_block) * kTaps + i]);
-  A bias[V] = {};
-  if (a.bias && c < a.c_out)
-#pragma unroll
-    for (int v = 0; v < V; ++v) bias[v] = to_acc<A>(static_cast<const W*>(a.bias)[c + v]);
-  __syncthreads();
-  A tap[kTaps][V];
-#pragma unroll
-  for (int i = 0; i < kTaps; ++i)
-#pragma unroll
-    for (int v = 0; v < V; ++v) tap[i][v] = staged[i * pitch + lane * V + v];
+  A tap[kTaps][V], bias[V] = {};
+  load_taps<s, W>(a, channels_shared, c_block, c, lane, tap, bias);
 
   unsigned char* const to = static_cast<unsigned char*>(a.out) +
                             (n * a.out_n + c_block + x_block * a.out_w + y_block * a.out_h) * int64_t(sizeof(T));
@@ -137,11 +145,11 @@ __global__ void __launch_bounds__(kChannelsThreads, s.resident)
       ((x0 - x_block) * unsigned(a.out_w) + (y0 - y_block) * unsigned(a.out_h) + lane * V) * unsigned(sizeof(T));
   const unsigned next_out = a.x.spread.divisor * unsigned(a.out_w) * sizeof(T),
                  row_out = a.y.spread.divisor * unsigned(a.out_h) * sizeof(T);
-  const int rest_x = stands ? a.x.out - x0 : 0, rest_y = a.y.out - y0;
+  const int rest_x = has_outputs ? a.x.out - x0 : 0, rest_y = a.y.out - y0;
   A sum[s.ty][s.tx][V] = {};
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    if (r + kAhead < kRows) bring(r + kAhead);
+    if (r + kAhead < kRows) load_row(r + kAhead);
     A value[kColumns][V];
 #pragma unroll
     for (int q = 0; q < kColumns; ++q)
@@ -161,13 +169,13 @@ __global__ void __launch_bounds__(kChannelsThreads, s.resident)
       if (i < s.kh - 1) continue;
 #pragma unroll
       for (int q = 0; q < s.tx; ++q) {
-        Pack<V, T> made;
+        Pack<V, T> rounded;
 #pragma unroll
-        for (int v = 0; v < V; ++v) made.v[v] = from_acc<T>(activated<kind>(sum[o][q][v] + bias[v]));
+        for (int v = 0; v < V; ++v) rounded.v[v] = from_acc<T>(activated<kind>(sum[o][q][v] + bias[v]));
         const bool stored = o * int(a.y.spread.divisor) < rest_y && q * int(a.x.spread.divisor) < rest_x;
         T* const at = reinterpret_cast<T*>(to + (at_out + o * row_out + q * next_out));
-        if constexpr (sizeof(made) >= 4) store_pack_if(stored, at, made);
-        else if (stored) *at = made.v[0];
+        if constexpr (sizeof(rounded) >= 4) store_pack_if(stored, at, rounded);
+        else if (stored) *at = rounded.v[0];
       }
     }
   }

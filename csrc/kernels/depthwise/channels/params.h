@@ -1,4 +1,4 @@
-// What CHANNELS' launch and kernel agree on.
+// CHANNELS: the template argument and the parameters of its kernel.
 #pragma once
 
 #include "core/problem.h"
@@ -6,14 +6,14 @@
 
 namespace torch_conv::depthwise {
 
-// What a thread computes, and how: all of it is known when the kernel is compiled.
+// A kernel is compiled for each shape.
 struct ChannelsShape {
   int kh, kw;              // the window
   int stride_y, stride_x;  // in steps between taps
-  int vector;              // channels a thread owns
-  int tx, ty;              // outputs a thread makes, in steps between outputs
-  int ahead;               // input rows that are on their way before the first is used
-  int resident;            // blocks of kChannelsThreads an SM is to hold: what registers are shared by
+  int vector;              // channels of a thread
+  int tx, ty;              // outputs of a thread, in steps between outputs
+  int ahead;               // input rows whose loads begin before the first is used
+  int resident;            // blocks of kChannelsThreads of a multiprocessor, which share its registers
 
   constexpr int rows() const { return (ty - 1) * stride_y + kh; }
   constexpr int columns() const { return (tx - 1) * stride_x + kw; }
@@ -21,7 +21,7 @@ struct ChannelsShape {
 
 constexpr int kChannelsThreads = 256;  // at most
 
-// One axis of the images. Outputs that one thread makes lie `spread` apart, and its inputs `step`.
+// One axis of the images. The outputs of a thread are `spread` apart, its inputs `step`.
 struct ChannelsAxis {
   int in, out;          // pixels
   int stride, pad;      // of the convolution

@@ -1,4 +1,4 @@
-// CHANNELS: which problems it serves, and what its threads and blocks compute.
+// CHANNELS: interleaved channels, straight from device memory to registers.
 #pragma once
 
 #include <numeric>
@@ -20,7 +20,7 @@ struct ChannelsConfig {
 
 inline int channels_step(int64_t stride, int64_t dilation) { return int(stride / std::gcd(stride, dilation)); }
 
-// The window's shape, and the lane's share of its pixels.
+// The shape of the window and of a thread's tile.
 inline ChannelsShape channels_shape(const Depthwise& p, const Arch&) {
   const int size = size_of(p.in.dtype);
   ChannelsShape s{.kh = int(p.kh),
@@ -31,10 +31,14 @@ inline ChannelsShape channels_shape(const Depthwise& p, const Arch&) {
     return p.multiplier() == 1 && p.out.c % vector == 0 && channels_start_on(p.in, vector * size) &&
            channels_start_on(p.out, vector * size);
   };
-  // Tiles by the window, measured on one NVIDIA H200 (64x96x56x56, 112x112 with a stride): float32 3x3 44-48 us with
-  // any of 4x4, 7x4, 8x2 outputs; 5x5 4x4 80, 7x4 66, 4x7 64 us; 7x7 4x4 123, 4x8 98, 7x4 96 us; float16 3x3 with a
-  // stride of 2 8 bytes of 4x2 outputs 56, 4 bytes of 4x2 62 us. Signals: bfloat16 16x2048x4096 with 4 taps, 8 bytes of
-  // 8 outputs 134, of 16 250, 4 bytes of 16 143 us.
+  // Tiles by the window, us on one NVIDIA H200, 64x96x56x56 (112x112 with a stride):
+  //
+  //     float32  3x3            44-48 with any of 4x4, 7x4, 8x2 outputs
+  //              5x5            4x4 80, 7x4 66, 4x7 64
+  //              7x7            4x4 123, 4x8 98, 7x4 96
+  //     float16  3x3, stride 2  4x2 outputs of 8 bytes 56, of 4 bytes 62
+  //     bfloat16 16x2048x4096, 4 taps   8 outputs of 8 bytes 134, 16 of 8 bytes 250, 16 of 4 bytes 143
+  //
   const int taps = s.kh * s.kw;
   const bool row = s.kh == 1 && p.out.h == 1, strides = s.stride_x > 1 || s.stride_y > 1;
   s.vector = taps > 25 ? 1 : (row && taps <= 9) || (strides && taps <= 9 && size == 2) ? 8 / size : 4 / size;
@@ -68,26 +72,26 @@ inline ChannelsConfig channels_config(const Depthwise& p, const Arch& arch) {
                         .y = channels_axis(p.in.h, p.out.h, at.stride_y, at.pad_y, at.dilation_y),
                         .x = channels_axis(p.in.w, p.out.w, at.stride_x, at.pad_x, at.dilation_x)};
   const ChannelsShape& s = config.shape;
-  const int64_t words = ceil_div(p.out.c, s.vector);
-  config.lanes = int(std::min<int64_t>(words, 32));
-  for (int lanes = 32; words > 32 && lanes >= 16; --lanes)
-    if (words % lanes == 0) {
+  const int64_t vectors = ceil_div(p.out.c, s.vector);
+  config.lanes = int(std::min<int64_t>(vectors, 32));
+  for (int lanes = 32; vectors > 32 && lanes >= 16; --lanes)
+    if (vectors % lanes == 0) {
       config.lanes = lanes;
       break;
     }
-  config.chunks = ceil_div(words, config.lanes);
+  config.chunks = ceil_div(vectors, config.lanes);
   const auto tiles = [](const ChannelsAxis& a, int outputs) {
     return ceil_div(a.out, outputs * int64_t(a.spread.divisor)) * a.spread.divisor;
   };
   const int64_t tiles_x = tiles(config.x, s.tx), tiles_y = tiles(config.y, s.ty);
-  // What a block reads, and what it computes, in vain or not.
+  // The cost counts all pixels that a block reads and all sums that it computes, used or not.
   int64_t blocks_x = 1, blocks_y = 1;
   int threads_x = 1, threads_y = 1;
   for (int most = s.kh == 1 && p.out.h == 1 ? 128 : kChannelsThreads; most >= 64; most /= 2) {
-    const int places = std::max(1, most / config.lanes);
+    const int most_tiles = std::max(1, most / config.lanes);
     double best = 0;
-    for (int across = 1; across <= places && across <= tiles_x; ++across) {
-      const int down = int(std::min<int64_t>(places / across, tiles_y));
+    for (int across = 1; across <= most_tiles && across <= tiles_x; ++across) {
+      const int down = int(std::min<int64_t>(most_tiles / across, tiles_y));
       const double bx = double(ceil_div(tiles_x, across)), by = double(ceil_div(tiles_y, down));
       const double read =
           double(across * s.tx * s.stride_x + s.kw - s.stride_x) * double(down * s.ty * s.stride_y + s.kh - s.stride_y);
@@ -125,10 +129,10 @@ inline const char* channels_refusal(const Depthwise& p, const Arch& arch) {
   };
   const auto [made_y, read_y] = pixels(config.y, config.shape.ty, config.shape.kh);
   const auto [made_x, read_x] = pixels(config.x, config.shape.tx, config.shape.kw);
-  constexpr int64_t reach = int64_t(1) << 31;
-  return span(p.in, read_y, read_x) < reach && span(p.out, made_y, made_x) < reach
+  constexpr int64_t most_bytes = int64_t(1) << 31;
+  return span(p.in, read_y, read_x) < most_bytes && span(p.out, made_y, made_x) < most_bytes
              ? nullptr
-             : "a block's pixels 2^31 bytes apart";
+             : "pixels of a block 2^31 bytes apart";
 }
 
 inline void configure_channels(const Depthwise& p, const Arch& arch, Plan& plan) {
@@ -141,11 +145,10 @@ inline void configure_channels(const Depthwise& p, const Arch& arch, Plan& plan)
   plan.threads = config.lanes * threads_x * threads_y;
   plan.shared_bytes = int(s.kh * s.kw * (config.lanes + 1) * s.vector * acc_bytes(p.in.dtype));
   plan.blocks = config.blocks;
-  std::string shape = "depthwise::ChannelsShape{";
-  for (int number : {s.kh, s.kw, s.stride_y, s.stride_x, s.vector, s.tx, s.ty, s.ahead, s.resident})
-    shape += (shape.back() == '{' ? "" : ", ") + std::to_string(number);
+  const TemplateArgument shape("depthwise::ChannelsShape",
+                               {s.kh, s.kw, s.stride_y, s.stride_x, s.vector, s.tx, s.ty, s.ahead, s.resident});
   plan.kernels = {kernel_of("kernels/depthwise/channels/kernel.cuh", "depthwise::depthwise_channels",
-                            {p.in.dtype, p.weights, shape + "}", argument_of(p.activation)})};
+                            {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
   plan.config = Config{launch_channels, config};
 }
 

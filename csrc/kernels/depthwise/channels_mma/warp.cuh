@@ -99,8 +99,9 @@ struct Warp {
   unsigned even, odd;           // offsets in a stage of this lane's slots 2 q and 2 q + 1
   unsigned to[2];               // offsets in a block of this lane's outputs
   bool writes[2];
-  unsigned zero, seen;
-  bool last_slot;  // this lane's last slot is number 15, outside all footprints: it is 1, for the bias
+  unsigned zero;
+  unsigned output_bits;  // the OR of all words of outputs
+  bool last_slot;        // this lane's last slot is number 15, outside all footprints: it is 1, for the bias
   // A weight of the block is not finite: rows outside the image take no mma, and would hide its NaN.
   bool weights_not_finite;
 
@@ -140,7 +141,7 @@ struct Warp {
   // `staged` is the memory that Staged::store has filled.
   __device__ __forceinline__ void start(const unsigned char* staged, unsigned hidden_zero) {
     const int lane = threadIdx.x % 32, q = lane & 3, g = lane >> 2, four = threadIdx.x / 32;
-    zero = hidden_zero, seen = 0;
+    zero = hidden_zero, output_bits = 0;
     last_slot = q == 3;
     const int column = g % t.columns(), slot = column / t.tiles * t.pitch() + column % t.tiles * t.kOutputs + 2 * q;
     even = offset_of<t.channels>(slot, four), odd = offset_of<t.channels>(slot + 1, four);
@@ -236,8 +237,8 @@ struct Warp {
 
   // Is an input since the last call not finite?
   __device__ __forceinline__ bool needs_recompute() {
-    const bool any = __any_sync(~0u, threadIdx.x % 32 >= 4 * t.kOutputs && (seen & 0x7fff7fff));
-    seen = 0;
+    const bool any = __any_sync(~0u, threadIdx.x % 32 >= 4 * t.kOutputs && (output_bits & 0x7fff7fff));
+    output_bits = 0;
     return any || weights_not_finite;
   }
 
@@ -256,7 +257,7 @@ struct Warp {
       for (int pair = 0; pair < 2; ++pair)
         words[pair] = round_pair<T>(activated<kind>(of[pair][e]), activated<kind>(of[pair][2 + e]));
       store_both_if(writes[e], staging + to[e] + row * t.out_row_bytes(), words[0], words[1]);
-      seen |= words[0] | words[1];
+      output_bits |= words[0] | words[1];
     }
   }
 };

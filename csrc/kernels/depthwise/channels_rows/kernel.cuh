@@ -1,15 +1,14 @@
 // CHANNELS_ROWS: large windows over images whose channels are interleaved in memory.
 //
 //     <- threads_x tx stride_x + kw - stride_x pixels ->
-//    +--------------------------------------------------+   Row i of the windows of all the block's outputs lies on
-//    | row i                                            |   these rows of pixels. With every i one more row enters
-//    |   ...                                            |   the ring, by a bulk copy that began `ahead` rows before;
-//    | row i + rows() - 1                               |   the first one leaves. What lies outside the image arrives
-//    +--------------------------------------------------+   as zeros.
-//    | i + rows() .. i + rows() + ahead - 1: on the way |
-//    +--------------------------------------------------+   A lane owns one channel of tx x ty outputs. It holds row i
-//                                                           of its window in registers, and every pixel that it reads
-//    goes into all the sums that it is under.
+//     +--------------------------------------------------+   Row i of the windows of a block needs these rows of
+//     | row i                                            |   pixels. For each next i one more row enters the ring and
+//     |   ...                                            |   the first one leaves. Its bulk copy began `ahead` rows
+//     | row i + rows() - 1                               |   before. Zeros stand for pixels outside the image.
+//     +--------------------------------------------------+
+//     | i + rows() .. i + rows() + ahead - 1: in flight  |   A lane computes one channel of tx x ty outputs. It holds
+//     +--------------------------------------------------+   row i of its window in registers, and adds every pixel
+//                                                            that it reads to all outputs over it.
 //
 // Shared loads per output and window row: ((tx + kw - 1) ty + kw) / (tx ty), for kw multiply-adds.
 #pragma once
@@ -25,7 +24,7 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
     depthwise_channels_rows(const __grid_constant__ ChannelsRowsArgs a, const __grid_constant__ TensorMap map) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   constexpr int kSize = int(sizeof(T)), kRowBytes = s.row_bytes(kSize), kRowTaps = s.kw * s.lanes;
-  constexpr int kColumns = (s.tx - 1) * s.stride_x + s.kw, kMine = (kRowTaps + s.threads() - 1) / s.threads();
+  constexpr int kColumns = (s.tx - 1) * s.stride_x + s.kw, kTapsEach = (kRowTaps + s.threads() - 1) / s.threads();
   constexpr int kBoxRowBytes = s.columns() * s.lanes * kSize;
   extern __shared__ __align__(128) unsigned char channels_ring[];
   float* const taps = reinterpret_cast<float*>(channels_ring + s.taps_at(kSize));
@@ -37,42 +36,42 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
             y_block = (after_x - n * a.blocks_y.divisor) * (s.threads_y * s.ty);
   const int c_block = chunk * s.lanes;
   const int last = s.rows() + a.kh - 1;  // rows in all
-  auto bring = [&](int r, uint64_t* barrier) {
+  auto load_row = [&](int r, uint64_t* barrier) {
     tma::load_box(channels_ring + r % s.ring_rows() * kRowBytes, &map, barrier, c_block, x_block * s.stride_x - a.pad_x,
                   y_block * s.stride_y - a.pad_y + r, n);
   };
-  auto bring_ahead = [&](int r) {
+  auto load_ahead = [&](int r) {
     uint64_t* const barrier = barriers + 1 + (r - s.rows()) % s.barriers();
     tma::barrier_expect(barrier, kBoxRowBytes);
-    bring(r, barrier);
+    load_row(r, barrier);
   };
   if (threadIdx.x == 0) {
 #pragma unroll 1
     for (int i = 0; i <= s.barriers(); ++i) tma::barrier_init(&barriers[i]);
     tma::barrier_expect(&barriers[0], s.rows() * kBoxRowBytes);
 #pragma unroll 1
-    for (int r = 0; r < s.rows(); ++r) bring(r, &barriers[0]);
+    for (int r = 0; r < s.rows(); ++r) load_row(r, &barriers[0]);
 #pragma unroll 1
-    for (int r = s.rows(); r < min(last, s.ring_rows()); ++r) bring_ahead(r);
+    for (int r = s.rows(); r < min(last, s.ring_rows()); ++r) load_ahead(r);
   }
 
-  const int lane = threadIdx.x % s.lanes, place = threadIdx.x / s.lanes;
-  const int across = place % s.threads_x, down = place / s.threads_x, c = c_block + lane;
+  const int lane = threadIdx.x % s.lanes, tile_at = threadIdx.x / s.lanes;
+  const int across = tile_at % s.threads_x, down = tile_at / s.threads_x, c = c_block + lane;
   const int x0 = x_block + across * s.tx, y0 = y_block + down * s.ty;
 
   // The block brings a row of its channels' windows while it computes with the one before.
   const W* const windows = static_cast<const W*>(a.weight);
-  float fresh[kMine];
+  float fresh[kTapsEach];
   auto fetch = [&](int i) {
 #pragma unroll
-    for (int m = 0; m < kMine; ++m) {
+    for (int m = 0; m < kTapsEach; ++m) {
       const int t = int(threadIdx.x) + m * s.threads(), channel = min(c_block + t / s.kw, a.c - 1);
       fresh[m] = t < kRowTaps ? to_acc<float>(windows[(int64_t(channel) * a.kh + i) * s.kw + t % s.kw]) : 0.f;
     }
   };
   auto keep = [&](int i) {
 #pragma unroll
-    for (int m = 0; m < kMine; ++m) {
+    for (int m = 0; m < kTapsEach; ++m) {
       const int t = int(threadIdx.x) + m * s.threads();
       if (t < kRowTaps) taps[(i % 2 * s.kw + t % s.kw) * s.taps_pitch() + t / s.kw] = fresh[m];
     }
@@ -110,7 +109,7 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
     }
     if (i + 1 < a.kh) keep(i + 1);
     __syncthreads();
-    if (threadIdx.x == 0 && s.ring_rows() + i < last) bring_ahead(s.ring_rows() + i);
+    if (threadIdx.x == 0 && s.ring_rows() + i < last) load_ahead(s.ring_rows() + i);
     if (++first == s.ring_rows()) first = 0;
   }
 

@@ -1,4 +1,4 @@
-// What CHANNELS_ROWS' launch and kernel agree on.
+// CHANNELS_ROWS: the template argument and the parameters of its kernel.
 #pragma once
 
 #include "core/problem.h"
@@ -6,20 +6,20 @@
 
 namespace torch_conv::depthwise {
 
-// A block's tile and a thread's share of it. A lane owns one channel.
+// A kernel is compiled for each tile of a block and of a thread. A lane computes one channel.
 struct ChannelsRows {
   int kw, stride_y, stride_x;
   int lanes;                 // along the channels
   int tx, ty;                // outputs of a thread
   int threads_x, threads_y;  // of a block
-  int ahead;                 // rows on their way
-  int resident;              // blocks an SM is to hold
+  int ahead;                 // rows in flight
+  int resident;              // blocks of a multiprocessor
 
-  // One more than rows on their way: the oldest has landed, but not everybody has waited for it.
+  // One more than rows in flight: the oldest row has arrived, but some threads have not waited for it yet.
   constexpr int barriers() const { return ahead + 1; }
   constexpr int threads() const { return lanes * threads_x * threads_y; }
   constexpr int columns() const { return (threads_x * tx - 1) * stride_x + kw; }
-  // Rows of pixels under one row of the windows of all the block's outputs, from the first to the last.
+  // Rows of pixels that one row of the windows of all the block's outputs needs.
   constexpr int rows() const { return (threads_y * ty - 1) * stride_y + 1; }
   constexpr int ring_rows() const { return rows() + ahead; }
   constexpr int row_bytes(int size) const { return (columns() * lanes * size + 127) / 128 * 128; }

@@ -1,4 +1,4 @@
-// CHANNELS_ROWS: which problems it serves, and what its threads and blocks compute.
+// CHANNELS_ROWS: interleaved channels and large windows.
 #pragma once
 
 #include "kernels/depthwise/channels_rows/params.h"
@@ -48,11 +48,10 @@ inline void configure_channels_rows(const Depthwise& p, const Arch& arch, Plan& 
   plan.threads = s.threads();
   plan.shared_bytes = s.shared_bytes(size_of(p.in.dtype));
   plan.blocks = config.blocks() * p.out.n;
-  std::string rows = "depthwise::ChannelsRows{";
-  for (int number : {s.kw, s.stride_y, s.stride_x, s.lanes, s.tx, s.ty, s.threads_x, s.threads_y, s.ahead, s.resident})
-    rows += (rows.back() == '{' ? "" : ", ") + std::to_string(number);
+  const TemplateArgument rows("depthwise::ChannelsRows", {s.kw, s.stride_y, s.stride_x, s.lanes, s.tx, s.ty,
+                                                          s.threads_x, s.threads_y, s.ahead, s.resident});
   plan.kernels = {kernel_of("kernels/depthwise/channels_rows/kernel.cuh", "depthwise::depthwise_channels_rows",
-                            {p.in.dtype, p.weights, rows + "}", argument_of(p.activation)})};
+                            {p.in.dtype, p.weights, rows, argument_of(p.activation)})};
   plan.config = Config{launch_channels_rows, config};
 }
 

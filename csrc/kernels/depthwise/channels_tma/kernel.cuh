@@ -1,14 +1,14 @@
 // CHANNELS_TMA: images and signals whose channels are interleaved in memory, through shared memory.
 //
 //     <- threads_x tx stride_x + kw - stride_x pixels ->
-//    +--------------------------------------------------+   A block brings its tile and halo of lanes x vector channels
-//    | halo                                             |   by one bulk copy a row; what lies outside the image arrives
-//    |    +----------+----------+----------+            |   as zeros. Nothing is loaded after it: several blocks on a
-//    |    | tx x ty  |          |          |            |   multiprocessor overlap one another.
-//    |    +----------+----------+----------+            |
-//    |    |          |          |          |            |   A lane owns `vector` channels of tx x ty outputs; a warp
-//    |    +----------+----------+----------+            |   reads whole words of neighbouring channels. Taps are in
-//    +--------------------------------------------------+   registers.
+//     +--------------------------------------------------+   A block loads its tile and halo of lanes x vector channels
+//     | halo                                             |   by one bulk copy a row. Zeros stand for pixels outside.
+//     |    +----------+----------+----------+            |   It loads nothing later: several blocks on a
+//     |    | tx x ty  |          |          |            |   multiprocessor overlap one another.
+//     |    +----------+----------+----------+            |
+//     |    |          |          |          |            |   A lane computes `vector` channels of tx x ty outputs. A
+//     |    +----------+----------+----------+            |   warp reads whole vectors of neighbouring channels. Taps
+//     +--------------------------------------------------+   are in registers.
 //
 // Shared loads per output: (tx + kw - 1) (ty + kh - 1) / (tx ty). 2 kh kw flops an output.
 #pragma once
@@ -19,8 +19,8 @@
 
 namespace torch_conv::depthwise {
 
-// A run of bytes into shared memory; both sides and the length are multiples of 16.
-__device__ __forceinline__ void load_run(void* shared, const void* from, int bytes, uint64_t* barrier) {
+// Copies contiguous bytes to shared memory. Both addresses and the length are multiples of 16.
+__device__ __forceinline__ void load_bytes(void* shared, const void* from, int bytes, uint64_t* barrier) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                    shared_address(shared)),
@@ -29,17 +29,63 @@ __device__ __forceinline__ void load_run(void* shared, const void* from, int byt
 #endif
 }
 
-// The numbers of one thread that lie side by side in shared memory, in the largest words that they fill.
+// Loads contiguous numbers of a thread from shared memory, by the widest vectors that they fill.
 template <int count, typename W, typename A>
-__device__ __forceinline__ void read_own(const W* from, A* to) {
+__device__ __forceinline__ void load_contiguous(const W* from, A* to) {
   constexpr int kBytes = count * int(sizeof(W));
-  constexpr int kWord = kBytes % 16 == 0 ? 16 : kBytes % 8 == 0 ? 8 : kBytes % 4 == 0 ? 4 : 2;
-  constexpr int N = kWord / int(sizeof(W));
+  constexpr int kVector = kBytes % 16 == 0 ? 16 : kBytes % 8 == 0 ? 8 : kBytes % 4 == 0 ? 4 : 2;
+  constexpr int N = kVector / int(sizeof(W));
 #pragma unroll
   for (int i = 0; i < count / N; ++i) {
     const auto pack = load_pack<N>(from + i * N);
 #pragma unroll
     for (int e = 0; e < N; ++e) to[i * N + e] = to_acc<A>(pack.v[e]);
+  }
+}
+
+// Computes the tile of a thread from the rows of the ring, of which `slot` is its first, and stores it.
+template <typename T, ChannelsBox s, Activation kind, typename A>
+__device__ __forceinline__ void compute_tile(const ChannelsTmaArgs& a, const unsigned char* from, int slot,
+                                             const A (&tap)[s.vector * s.kh * s.kw], const A (&bias)[s.vector], T* to,
+                                             int rest_y, int rest_x) {
+  constexpr int V = s.vector, kTaps = s.kh * s.kw, kSize = int(sizeof(T)), kRowBytes = s.row_bytes(kSize);
+  constexpr int kColumns = (s.tx - 1) * s.stride_x + s.kw, kRows = (s.ty - 1) * s.stride_y + s.kh;
+  A sum[s.ty][s.tx][V] = {};
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    A value[kColumns][V];
+    const unsigned char* const row = from + slot * kRowBytes;
+    if (++slot == s.ring_rows() && s.streaming) slot = 0;
+#pragma unroll
+    for (int q = 0; q < kColumns; ++q) {
+      const auto pack = load_pack<V>(reinterpret_cast<const T*>(row + q * s.channels() * kSize));
+#pragma unroll
+      for (int v = 0; v < V; ++v) value[q][v] = to_acc<A>(pack.v[v]);
+    }
+#pragma unroll
+    for (int o = 0; o < s.ty; ++o) {
+      const int i = r - o * s.stride_y;  // this input row is row i of the window over output row o
+      if (i < 0 || i >= s.kh) continue;
+#pragma unroll
+      for (int j = 0; j < s.kw; ++j)
+#pragma unroll
+        for (int q = 0; q < s.tx; ++q)
+#pragma unroll
+          for (int v = 0; v < V; ++v)
+            sum[o][q][v] = fma(tap[v * kTaps + i * s.kw + j], value[q * s.stride_x + j][v], sum[o][q][v]);
+      if (i < s.kh - 1) continue;
+      T* at = to + o * a.out_h;
+      const int most = o < rest_y ? rest_x : 0;
+#pragma unroll
+      for (int q = 0; q < s.tx; ++q) {
+        Pack<V, T> rounded;
+#pragma unroll
+        for (int v = 0; v < V; ++v) rounded.v[v] = from_acc<T>(activated<kind>(sum[o][q][v] + bias[v]));
+        if constexpr (sizeof(rounded) >= 4) store_pack_if(q < most, at, rounded);
+        else if (q < most) *at = rounded.v[0];
+        at += a.out_w;
+      }
+    }
   }
 }
 
@@ -49,22 +95,21 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using A = acc_t<T>;
   constexpr int V = s.vector, kTaps = s.kh * s.kw, kSize = int(sizeof(T));
-  constexpr int kColumns = (s.tx - 1) * s.stride_x + s.kw, kRows = (s.ty - 1) * s.stride_y + s.kh;
   extern __shared__ __align__(128) unsigned char channels_box[];
   uint64_t* const barriers = reinterpret_cast<uint64_t*>(channels_box + s.barriers_at(kSize, sizeof(W)));
   W* const taps = reinterpret_cast<W*>(channels_box + s.taps_at(kSize));
   constexpr int kRowBytes = s.row_bytes(kSize), kBoxRowBytes = s.columns() * s.channels() * kSize;
 
-  const int lane = threadIdx.x % s.lanes, place = threadIdx.x / s.lanes;
-  const int across = place % s.threads_x, down = place / s.threads_x;
+  const int lane = threadIdx.x % s.lanes, tile_at = threadIdx.x / s.lanes;
+  const int across = tile_at % s.threads_x, down = tile_at / s.threads_x;
   const unsigned char* const from = channels_box + (across * (s.tx * s.stride_x) * s.channels() + lane * V) * kSize;
   if (threadIdx.x == 0) {
     tma::barrier_init(&barriers[0]);
     tma::barrier_init(&barriers[1]);
   }
 
-  // A block that streams takes `steps` tiles; those of a column follow each other downwards, then come the next
-  // channels. One that does not has a tile, and its neighbours are the next channels.
+  // A block that streams takes `steps` tiles: those of a column from the top, then those of the next channels. Another
+  // block has one tile, and the next block the next channels.
   int work = s.streaming ? int(blockIdx.x) * a.steps : 0, count = 0;
   const int work_end = s.streaming ? min(work + a.steps, a.tiles) : 1;
 #pragma unroll 1
@@ -90,8 +135,8 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
     const W* const windows = static_cast<const W*>(a.weight) + int64_t(c_block) * kTaps;
     const int channels = min(s.channels(), a.c - c_block);
 
-    // One thread: rows of the tiles' pixels from row `first` on.
-    auto bring = [&](int first, int rows, uint64_t* barrier, int more_bytes) {
+    // Called by one thread. Loads rows of the tiles' pixels from row `first` on.
+    auto load_rows = [&](int first, int rows, uint64_t* barrier, int more_bytes) {
       tma::barrier_expect(barrier, rows * kBoxRowBytes + more_bytes);
 #pragma unroll 1
       for (int r = first; r < first + rows; ++r)
@@ -100,9 +145,9 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
     };
     if (threadIdx.x == 0) {
       const int taps_bytes = a.bulk_taps ? channels * kTaps * int(sizeof(W)) : 0;
-      bring(0, s.rows(), &barriers[count % 2], taps_bytes);
-      if (taps_bytes) load_run(taps, windows, taps_bytes, &barriers[count % 2]);
-      if (s.streaming && steps > 1) bring(s.rows(), s.next_rows(), &barriers[(count + 1) % 2], 0);
+      load_rows(0, s.rows(), &barriers[count % 2], taps_bytes);
+      if (taps_bytes) load_bytes(taps, windows, taps_bytes, &barriers[count % 2]);
+      if (s.streaming && steps > 1) load_rows(s.rows(), s.next_rows(), &barriers[(count + 1) % 2], 0);
     }
     if (!a.bulk_taps)
 #pragma unroll 1
@@ -113,8 +158,8 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
       for (int v = 0; v < V; ++v) bias[v] = to_acc<A>(static_cast<const W*>(a.bias)[c + v]);
     __syncthreads();
     tma::barrier_wait(&barriers[count % 2], count / 2 % 2);
-    A tap[V * kTaps];  // window after window
-    read_own<V * kTaps>(taps + lane * (V * kTaps), tap);
+    A tap[V * kTaps];  // the windows of the channels in order
+    load_contiguous<V * kTaps>(taps + lane * (V * kTaps), tap);
 
     T* to = static_cast<T*>(a.out) + n * a.out_n + (y_block + down * s.ty) * a.out_h + x0 * a.out_w + c;
     const int rest_x = c < a.c ? a.w_out - x0 : 0;
@@ -124,47 +169,11 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
       if (step > 0) tma::barrier_wait(&barriers[count % 2], count / 2 % 2);
       int slot = first + down * (s.ty * s.stride_y);
       if (s.streaming && slot >= s.ring_rows()) slot -= s.ring_rows();
-      A sum[s.ty][s.tx][V] = {};
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        A value[kColumns][V];
-        const unsigned char* const row = from + slot * kRowBytes;
-        if (++slot == s.ring_rows() && s.streaming) slot = 0;
-#pragma unroll
-        for (int q = 0; q < kColumns; ++q) {
-          const auto pack = load_pack<V>(reinterpret_cast<const T*>(row + q * s.channels() * kSize));
-#pragma unroll
-          for (int v = 0; v < V; ++v) value[q][v] = to_acc<A>(pack.v[v]);
-        }
-#pragma unroll
-        for (int o = 0; o < s.ty; ++o) {
-          const int i = r - o * s.stride_y;  // this input row is row i of the window over output row o
-          if (i < 0 || i >= s.kh) continue;
-#pragma unroll
-          for (int j = 0; j < s.kw; ++j)
-#pragma unroll
-            for (int q = 0; q < s.tx; ++q)
-#pragma unroll
-              for (int v = 0; v < V; ++v)
-                sum[o][q][v] = fma(tap[v * kTaps + i * s.kw + j], value[q * s.stride_x + j][v], sum[o][q][v]);
-          if (i < s.kh - 1) continue;
-          T* at = to + o * a.out_h;
-          const int most = o < rest_y ? rest_x : 0;
-#pragma unroll
-          for (int q = 0; q < s.tx; ++q) {
-            Pack<V, T> made;
-#pragma unroll
-            for (int v = 0; v < V; ++v) made.v[v] = from_acc<T>(activated<kind>(sum[o][q][v] + bias[v]));
-            if constexpr (sizeof(made) >= 4) store_pack_if(q < most, at, made);
-            else if (q < most) *at = made.v[0];
-            at += a.out_w;
-          }
-        }
-      }
+      compute_tile<T, s, kind>(a, from, slot, tap, bias, to, rest_y, rest_x);
       if constexpr (s.streaming) {
         __syncthreads();
         if (threadIdx.x == 0 && step + 2 < steps)
-          bring(s.rows() + (step + 1) * s.next_rows(), s.next_rows(), &barriers[count % 2], 0);
+          load_rows(s.rows() + (step + 1) * s.next_rows(), s.next_rows(), &barriers[count % 2], 0);
         first += s.next_rows();
         if (first >= s.ring_rows()) first -= s.ring_rows();
         to += s.threads_y * s.ty * a.out_h;

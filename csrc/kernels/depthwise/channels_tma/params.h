@@ -1,4 +1,4 @@
-// What CHANNELS_TMA's launch and kernel agree on.
+// CHANNELS_TMA: the template argument and the parameters of its kernel.
 #pragma once
 
 #include "core/problem.h"
@@ -6,14 +6,14 @@
 
 namespace torch_conv::depthwise {
 
-// A block's tile and a thread's share of it: all of it is known when the kernel is compiled.
+// A kernel is compiled for each tile of a block and of a thread.
 struct ChannelsBox {
   int kh, kw, stride_y, stride_x;
-  int vector, lanes;         // channels a lane owns, and lanes along the channels
+  int vector, lanes;         // channels of a lane, and lanes along the channels
   int tx, ty;                // outputs of a thread
   int threads_x, threads_y;  // of a block
-  int resident;              // blocks an SM is to hold
-  bool streaming;            // a block goes on with the tiles below
+  int resident;              // blocks of a multiprocessor
+  bool streaming;            // a block computes the tiles below, too
 
   constexpr int threads() const { return lanes * threads_x * threads_y; }
   constexpr int channels() const { return lanes * vector; }
@@ -21,9 +21,9 @@ struct ChannelsBox {
   constexpr int columns() const { return (threads_x * tx - 1) * stride_x + kw; }
   constexpr int rows() const { return (threads_y * ty - 1) * stride_y + kh; }
   constexpr int row_bytes(int size) const { return (columns() * channels() * size + 127) / 128 * 128; }
-  // By which the next tile lies lower.
+  // From a tile to the next one below.
   constexpr int next_rows() const { return threads_y * ty * stride_y; }
-  // Shared memory: a ring of rows, the taps as they lie in device memory, and two barriers.
+  // Shared memory: a ring of rows, the taps in the layout of device memory, and two barriers.
   constexpr int ring_rows() const { return streaming ? rows() + next_rows() : rows(); }
   constexpr int taps_bytes(int weight) const { return kh * kw * channels() * weight; }
   constexpr int taps_at(int size) const { return ring_rows() * row_bytes(size); }
@@ -37,7 +37,7 @@ struct ChannelsTmaArgs {
   int64_t out_n, out_h, out_w;  // strides in elements
   int c, h_out, w_out, pad_y, pad_x;
   int tiles, steps;  // in all, and of a block
-  bool bulk_taps;    // a block's windows start on 16 bytes and fill them
+  bool bulk_taps;    // the windows of a block are whole vectors of 16 bytes
   FastDivisor chunks, blocks_x, tiles_y;
 };
 

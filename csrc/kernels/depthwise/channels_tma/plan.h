@@ -1,4 +1,4 @@
-// CHANNELS_TMA: which problems it serves, and what its threads and blocks compute.
+// CHANNELS_TMA: interleaved channels, through shared memory.
 #pragma once
 
 #include "kernels/depthwise/channels_tma/params.h"
@@ -15,13 +15,16 @@ struct ChannelsTmaConfig {
   int64_t blocks() const { return ceil_div(tiles, steps); }
 };
 
-// The lanes of a block: divisors of a pixel's words come first, so that none is idle, and the more of a pixel a block
-// takes, the longer the runs of its copies (float16 3x3 at 64x144x56x56 on one NVIDIA H200: 24 lanes of 72 41.7 us, all
-// of them 38.4; with stride 2 at 64x96x112x112: 16 lanes of 48 58.7 us, all of them 51.6). `whole` lanes fill 16 bytes.
-inline int channels_lanes(int64_t words, int most, int whole) {
-  if (words <= most) return int(round_up(words, whole));
+// The lanes of a block: a divisor of a pixel's vectors leaves none idle. `whole` lanes fill 16 bytes. The more channels
+// of a pixel a block takes, the longer are its copies. Measured on one NVIDIA H200, float16 3x3:
+//
+//     64x144x56x56              24 lanes of 72 41.7 us, 72 lanes 38.4
+//     64x96x112x112, stride 2   16 lanes of 48 58.7 us, 48 lanes 51.6
+//
+inline int channels_lanes(int64_t vectors, int most, int whole) {
+  if (vectors <= most) return int(round_up(vectors, whole));
   for (int lanes = most / whole * whole; lanes >= 12; lanes -= whole)
-    if (words % lanes == 0) return lanes;
+    if (vectors % lanes == 0) return lanes;
   return 32;
 }
 
@@ -31,7 +34,7 @@ inline int channels_across(int64_t w) {
   return round_up(w, 7) <= round_up(w, 8) ? 7 : 8;
 }
 
-// How a kind of window is computed. What a multiprocessor has of registers says how many blocks it holds.
+// The shape of a block for a kind of window. The registers of a thread limit the blocks of a multiprocessor.
 struct ChannelsKind {
   int bytes;       // of a lane's channels
   int most_lanes;  // along the channels
@@ -42,9 +45,12 @@ struct ChannelsKind {
   bool streaming = false;
 };
 
-// Signals: bfloat16 16x2048x4096 with 4 taps, 8 bytes a lane 130-132 us, 4 bytes 137-146 us; float16 64x768x1024 with 7
-// taps 52.5 and 55.5 us; with 31 taps 16 outputs of 4 bytes 86 us, 32 outputs of 2 bytes 98 us (one NVIDIA H200, as
-// everything below).
+// Signals. us, here and below on one NVIDIA H200:
+//
+//     bfloat16 16x2048x4096    4 taps   8 bytes a lane 130-132, 4 bytes 137-146
+//     float16  64x768x1024     7 taps   8 bytes a lane 52.5, 4 bytes 55.5
+//                             31 taps   16 outputs of 4 bytes 86, 32 outputs of 2 bytes 98
+//
 inline ChannelsKind channels_signal_kind(int taps) {
   if (taps > 9)
     return {.bytes = taps <= 31 ? 4 : 2,
@@ -63,8 +69,12 @@ inline ChannelsKind channels_signal_kind(int taps) {
           .registers = taps <= 4 ? 64 : 96};
 }
 
-// Images with strides, 64x96x112x112: 3x3 float16, 8 bytes of whole pixels 50-51 us, 4 bytes 51-52, 16 lanes of 4
-// bytes 59-61; 5x5 float16, 4 bytes of whole pixels 57-58 us, 16 lanes 65-79; 3x3 float32 92-95 us with any.
+// Images with strides, us at 64x96x112x112:
+//
+//     float16  3x3   whole pixels of 8 bytes a lane 50-51, of 4 bytes 51-52, 16 lanes of 4 bytes 59-61
+//     float16  5x5   whole pixels of 4 bytes a lane 57-58, 16 lanes 65-79
+//     float32  3x3   92-95 with any
+//
 inline ChannelsKind channels_strided_kind(int taps, bool half) {
   if (taps <= 9 && half)
     return {.bytes = 8, .most_lanes = 36, .tx = 4, .ty = 2, .most_x = 2, .threads = 128, .registers = 96};
@@ -81,11 +91,16 @@ inline ChannelsKind channels_strided_kind(int taps, bool half) {
                                     : 248};
 }
 
-// Images, 64x96x56x56. float32: 3x3, 8x2 outputs 42-43 us, 7x4 43-46; 5x5, 28x4 outputs a block 49-50 us, 14x8 51, 7x16
-// 57, streaming 51-58; 7x7, 28x4 streaming 62 us, 28x8 63-66, 14x8 67-72, not streaming 71-78; 9x9, 56x2 streaming 88
-// us, 28x4 96, not streaming 107. float16: 3x3, 28x4 of 16 lanes 25.5 us, 14x8 26.3-27, whole pixels 26.3; 5x5, 7x4
-// outputs 39-42 us, 7x2 41-43, streaming 42-45; 7x7, 7x2 outputs of 4 bytes streaming 58 us, not streaming 64, of 2
-// bytes 67-86.
+// Images, us at 64x96x56x56:
+//
+//     float32  3x3   8x2 outputs a thread 42-43, 7x4 43-46
+//              5x5   28x4 outputs a block 49-50, 14x8 51, 7x16 57, streaming 51-58
+//              7x7   28x4 streaming 62, 28x8 63-66, 14x8 67-72, not streaming 71-78
+//              9x9   56x2 streaming 88, 28x4 96, not streaming 107
+//     float16  3x3   28x4 of 16 lanes 25.5, 14x8 26.3-27, whole pixels 26.3
+//              5x5   7x4 outputs a thread 39-42, 7x2 41-43, streaming 42-45
+//              7x7   7x2 outputs of 4 bytes streaming 58, not streaming 64, of 2 bytes 67-86
+//
 inline ChannelsKind channels_kind(int taps, bool half, int64_t h, int64_t w) {
   const bool small = h <= 14 && w <= 14;
   const int tx = channels_across(w);
@@ -147,10 +162,10 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
                                       : channels_kind(taps, half, p.out.h, p.out.w);
   s.vector = std::max(1, kind.bytes / size);
   while (s.vector > 1 && (p.out.c % s.vector != 0 || !channels_start_on(p.out, s.vector * size))) s.vector /= 2;
-  const int64_t words = ceil_div(p.out.c, s.vector);
+  const int64_t vectors = ceil_div(p.out.c, s.vector);
   // 16 lanes of 4 bytes are as fast as whole pixels, and leave more threads for the tile.
-  const bool sixteen = half && s.vector == 2 && words % 16 == 0 && !strides && !row && p.out.w > 8;
-  s.lanes = sixteen ? 16 : channels_lanes(words, kind.most_lanes, std::max(1, 16 / (size * s.vector)));
+  const bool sixteen = half && s.vector == 2 && vectors % 16 == 0 && !strides && !row && p.out.w > 8;
+  s.lanes = sixteen ? 16 : channels_lanes(vectors, kind.most_lanes, std::max(1, 16 / (size * s.vector)));
   s.tx = kind.tx, s.ty = kind.ty, s.streaming = kind.streaming;
   int threads = kind.threads, most_x = kind.most_x;
   if (s.lanes > 32) threads = std::max(threads, s.lanes * (taps > 9 || strides ? 4 : 2));
@@ -158,9 +173,9 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
   if (s.lanes > 36 && !strides) most_x = 1, s.tx = taps <= 9 ? 8 : s.tx;
   // float16 5x5 at 64x240x28x28: 7x2 outputs of 40 lanes 28 us, 7x4 32 us.
   if (half && taps > 9 && taps <= 25 && !strides && !row && !sixteen) s.ty = 2;
-  const int places = std::max(1, threads / s.lanes);
-  s.threads_x = int(std::min<int64_t>({ceil_div(p.out.w, s.tx), int64_t(most_x), int64_t(places)}));
-  s.threads_y = int(std::min<int64_t>(ceil_div(p.out.h, s.ty), places / s.threads_x));
+  const int most_tiles = std::max(1, threads / s.lanes);
+  s.threads_x = int(std::min<int64_t>({ceil_div(p.out.w, s.tx), int64_t(most_x), int64_t(most_tiles)}));
+  s.threads_y = int(std::min<int64_t>(ceil_div(p.out.h, s.ty), most_tiles / s.threads_x));
   const auto tiles = [&] {
     return ceil_div(p.out.c, s.channels()) * ceil_div(p.out.w, s.threads_x * s.tx) *
            ceil_div(p.out.h, s.threads_y * s.ty) * p.out.n;
@@ -169,7 +184,7 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
   // 1x96x56x56: 240 threads 4.1 us, 64 threads 2.6).
   if (tiles() < arch.multiprocessors && s.ty > 2) {
     s.ty = 2, s.streaming = false;
-    s.threads_y = int(std::min<int64_t>(ceil_div(p.out.h, s.ty), places / s.threads_x));
+    s.threads_y = int(std::min<int64_t>(ceil_div(p.out.h, s.ty), most_tiles / s.threads_x));
   }
   while (tiles() < 2 * arch.multiprocessors && s.threads() > 64 && s.threads_x * s.threads_y > 1) {
     (s.threads_y > 1 ? s.threads_y : s.threads_x) /= 2;
@@ -188,7 +203,7 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
   return config;
 }
 
-// Windows of a block that one bulk copy brings.
+// Can one bulk copy load the windows of a block?
 inline bool channels_tma_bulk_taps(const Depthwise& p, const ChannelsBox& s) {
   const int64_t window = p.kh * p.kw * size_of(p.weights);
   return reinterpret_cast<uintptr_t>(p.weight) % 16 == 0 && s.channels() * window % 16 == 0 &&
@@ -215,13 +230,10 @@ inline void configure_channels_tma(const Depthwise& p, const Arch& arch, Plan& p
   plan.threads = s.threads();
   plan.shared_bytes = s.shared_bytes(size_of(p.in.dtype), size_of(p.weights));
   plan.blocks = config.blocks();
-  std::string box = "depthwise::ChannelsBox{";
-  for (int number :
-       {s.kh, s.kw, s.stride_y, s.stride_x, s.vector, s.lanes, s.tx, s.ty, s.threads_x, s.threads_y, s.resident})
-    box += (box.back() == '{' ? "" : ", ") + std::to_string(number);
-  box += s.streaming ? ", true" : ", false";
+  const TemplateArgument box("depthwise::ChannelsBox", {s.kh, s.kw, s.stride_y, s.stride_x, s.vector, s.lanes, s.tx,
+                                                        s.ty, s.threads_x, s.threads_y, s.resident, s.streaming});
   plan.kernels = {kernel_of("kernels/depthwise/channels_tma/kernel.cuh", "depthwise::depthwise_channels_tma",
-                            {p.in.dtype, p.weights, box + "}", argument_of(p.activation)})};
+                            {p.in.dtype, p.weights, box, argument_of(p.activation)})};
   plan.config = Config{launch_channels_tma, config};
 }
 

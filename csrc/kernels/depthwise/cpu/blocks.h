@@ -1,22 +1,22 @@
-// BLOCKS: planes of as many channels as a register has lanes, turned. Text of core/cpu/each_isa.h: compiled once per
-// instruction set.
+// BLOCKS: planes of as many channels as a register has lanes, transposed. Text of core/cpu/each_isa.h: compiled once
+// per instruction set.
 //
-//   16 channels' rows   c0 x x x x x x         pixels of 16 channels       channels.h        16 channels' rows
-//   that lie side by    c1 x x x x x x   -->   x0 c c c c c c c c c c  -->  over them     -->    of outputs
-//   side                c2 x x x x x x         x1 c c c c c c c c c c
+//     16 channels' rows   c0 x x x x x x         pixels of 16 channels       channels.h        16 channels' rows
+//     of the input        c1 x x x x x x   -->   x0 c c c c c c c c c c  -->  over them   -->  of outputs
+//                         c2 x x x x x x         x1 c c c c c c c c c c
 //
-// Squares of as many pixels as channels are turned at once. Lanes that are channels waste nothing at the ends of rows
-// and read no register across two lines of the cache. Turning takes log2(lanes) shuffles a register, in and out: about
-// as much as one or two taps.
+// A square of as many pixels as channels is transposed at once. Lanes that are channels are full at the ends of rows,
+// and no register crosses a line of the cache. A transpose takes log2(lanes) shuffles a register, in and out: about as
+// much as one or two taps.
 
-// Of registers i and i + step: the lanes without and with the bit `step`, each pair beside the other.
+// Interleave the lanes of registers i and i + step without (kLow) and with (kHigh) the bit `step`.
 template <int step>
 constexpr Lanes kLow = Lanes::of([](int lane) { return lane & step ? kLanes<float> + lane - step : lane; });
 template <int step>
 constexpr Lanes kHigh = Lanes::of([](int lane) { return lane & step ? kLanes<float> + lane : lane + step; });
 
 template <int step>
-TC_HD void turn_step(Vec<float> (&v)[kLanes<float>]) {
+TC_HD void transpose_step(Vec<float> (&v)[kLanes<float>]) {
   const Words low = kLow<step>.words(), high = kHigh<step>.words();
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes<float>; ++i) {
@@ -27,18 +27,18 @@ TC_HD void turn_step(Vec<float> (&v)[kLanes<float>]) {
   }
 }
 
-// Turns the square of registers: lane j of register i becomes lane i of register j.
-TC_HD void turn(Vec<float> (&v)[kLanes<float>]) {
-  turn_step<1>(v);
-  turn_step<2>(v);
-  if constexpr (kLanes < float >> 4) turn_step<4>(v);
-  if constexpr (kLanes < float >> 8) turn_step<8>(v);
+// Transposes a square of registers: lane j of register i becomes lane i of register j.
+TC_HD void transpose(Vec<float> (&v)[kLanes<float>]) {
+  transpose_step<1>(v);
+  transpose_step<2>(v);
+  if constexpr (kLanes < float >> 4) transpose_step<4>(v);
+  if constexpr (kLanes < float >> 8) transpose_step<8>(v);
 }
 
 // Squares of planes of T as registers of float.
 template <typename T>
 struct Squares {
-  using Pixel = float;  // turned
+  using Pixel = float;  // of the transposed image
   static constexpr Dtype kDtype = Dtype::f32;
   static constexpr int kSide = kLanes<float>;
 
@@ -51,7 +51,7 @@ struct Squares {
     } else {
       for (int c = 0; c < kSide; ++c, from += stride_c) v[c] = c < channels ? load_some<float>(from, n) : Vec<float>{};
     }
-    turn(v);
+    transpose(v);
 #pragma GCC unroll 16
     for (int x = 0; x < kSide; ++x) store(to + x * kSide, v[x]);
   }
@@ -60,7 +60,7 @@ struct Squares {
     Vec<float> v[kSide];
 #pragma GCC unroll 16
     for (int x = 0; x < kSide; ++x) v[x] = load(from + x * kSide);
-    turn(v);
+    transpose(v);
     if (channels == kSide) {
 #pragma GCC unroll 16
       for (int c = 0; c < kSide; ++c, to += stride_c) store_some<float>(to, v[c], n);
@@ -70,28 +70,28 @@ struct Squares {
   }
 };
 
-// Planes of T turned by Turner, under loops over channels.
-template <typename T, typename Turner, typename Loops>
+// Planes of T, which Transposer transposes for loops over channels.
+template <typename T, typename Transposer, typename Loops>
 class Blocks {
  public:
-  static constexpr int kSide = Turner::kSide;
+  static constexpr int kSide = Transposer::kSide;
 
-  Blocks(const Depthwise& p, const Plan& plan) : p_(p), turned_(p), channels_((lay_out(plan), turned_)) {}
+  Blocks(const Depthwise& p, const Plan& plan) : p_(p), transposed_(p), channels_((lay_out(plan), transposed_)) {}
 
   // The outputs y, whole rows, of the channels c (at most kSide) of sample n.
   void unit(int64_t n, Range c, Range y) {
     const Placement& place = p_.place;
     const Range rows = inputs_under(y, place.stride_y, place.pad_y, (p_.kh - 1) * place.dilation_y + 1, p_.in.h);
-    turn_in(n, c, rows);
-    // As if the block stood in a whole image.
-    turned_.in.data = in_ - rows.begin * turned_.in.stride_h - c.begin;
-    turned_.out.data = out_ - y.begin * turned_.out.stride_h - c.begin;
+    transpose_in(n, c, rows);
+    // The loops address the block as a part of a whole image.
+    transposed_.in.data = in_ - rows.begin * transposed_.in.stride_h - c.begin;
+    transposed_.out.data = out_ - y.begin * transposed_.out.stride_h - c.begin;
     channels_.unit(0, c, y, {0, p_.out.w});
-    turn_out(n, c, y);
+    transpose_out(n, c, y);
   }
 
  private:
-  using Pixel = typename Turner::Pixel;
+  using Pixel = typename Transposer::Pixel;
 
   void lay_out(const Plan& plan) {
     const Image &in = p_.in, &out = p_.out;
@@ -99,14 +99,14 @@ class Blocks {
     const int64_t pixels = round_up(rows * in.w, kSide) + kSide, outputs = round_up(plan.tile_h * out.w, kSide) + kSide;
     in_ = buffer_.take((pixels + outputs) * kSide);
     out_ = in_ + pixels * kSide;
-    const auto lay_turned = [](Image& image, Pixel* data) {
-      image.data = data, image.dtype = Turner::kDtype;
+    const auto lay_transposed = [](Image& image, Pixel* data) {
+      image.data = data, image.dtype = Transposer::kDtype;
       image.stride_n = 0, image.stride_c = 1, image.stride_w = kSide, image.stride_h = image.w * kSide;
     };
-    lay_turned(turned_.in, in_), lay_turned(turned_.out, out_);
+    lay_transposed(transposed_.in, in_), lay_transposed(transposed_.out, out_);
   }
 
-  // Rows as they are turned: those that follow one another are one.
+  // Contiguous rows are transposed as one long row.
   struct Runs {
     int64_t count, length;
     Runs(const Image& image, Range rows)
@@ -114,26 +114,26 @@ class Blocks {
           length(image.stride_h == image.w ? rows.size() * image.w : image.w) {}
   };
 
-  void turn_in(int64_t n, Range c, Range rows) {
+  void transpose_in(int64_t n, Range c, Range rows) {
     const Runs runs(p_.in, rows);
     const T* from = reinterpret_cast<const T*>(pixel_of(p_.in, n, c.begin, 0, rows.begin, 0));
     for (int64_t r = 0; r < runs.count; ++r, from += p_.in.stride_h)
       for (int64_t x = 0; x < runs.length; x += kSide)
-        Turner::in(from + x, p_.in.stride_c, c.size(), runs.length - x, in_ + (r * runs.length + x) * kSide);
+        Transposer::in(from + x, p_.in.stride_c, c.size(), runs.length - x, in_ + (r * runs.length + x) * kSide);
   }
 
-  void turn_out(int64_t n, Range c, Range rows) {
+  void transpose_out(int64_t n, Range c, Range rows) {
     const Runs runs(p_.out, rows);
     T* to = reinterpret_cast<T*>(pixel_of(p_.out, n, c.begin, 0, rows.begin, 0));
     for (int64_t r = 0; r < runs.count; ++r, to += p_.out.stride_h)
       for (int64_t x = 0; x < runs.length; x += kSide)
-        Turner::out(out_ + (r * runs.length + x) * kSide, to + x, p_.out.stride_c, c.size(), runs.length - x);
+        Transposer::out(out_ + (r * runs.length + x) * kSide, to + x, p_.out.stride_c, c.size(), runs.length - x);
   }
 
   const Depthwise& p_;
   Buffer<Pixel> buffer_;
   Pixel *in_ = nullptr, *out_ = nullptr;
-  Depthwise turned_;
+  Depthwise transposed_;
   Loops channels_;
 };
 

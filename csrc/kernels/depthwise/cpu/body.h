@@ -1,9 +1,9 @@
 // The depthwise kernel family's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
-// Lanes are the pixels of a row (planes.h, plane_strips.h) or the channels of a pixel (channels.h;
-// blocks.h turns planes so that they are). Of bfloat16 a lane takes two numbers in pairs.h (pixels of a row),
-// pair_channels.h (channels) and pair_blocks.h (turned planes). Every sum is one chain of multiply-adds that
-// starts at 0 and goes row by row, so bits do not depend on which.
+// Lanes are the pixels of a row (planes.h, plane_strips.h) or the channels of a pixel (channels.h, and blocks.h, which
+// transposes planes). A lane holds two numbers of bfloat16 in pairs.h (pixels of a row), pair_channels.h (channels) and
+// pair_blocks.h (transposed planes). Every sum is one chain of multiply-adds that starts at 0 and goes row by row. So
+// all loops make the same bits.
 
 // clang-format off
 #include "core/cpu/activation.h"
@@ -30,7 +30,7 @@ void depthwise_units(const Depthwise& p, const Plan& plan, Range units) {
 }
 
 #ifdef TC_X86_BF16
-// The variants of pairs: what the refusals of cpu.cpp let through.
+// The variants of pairs, for problems that the refusals of plan.h allow.
 template <int K>
 void pair_units_of(const Depthwise& p, const Plan& plan, Range units) {
   if (std::strcmp(plan.variant, "channel_pairs") == 0) return channel_pair_units<K>(p, plan, units);

@@ -1,18 +1,18 @@
 // CHANNELS: pixels whose channels are interleaved. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
-//   input row   0 | x x x x x x x | 0     A register holds one pixel's channels, as many as fit; P output pixels of a
-//   row taps      0 1 2                   row are summed at once, of what lies in the image itself. Taps on rows and
-//   output            p p p p p           columns outside are left out: with finite taps that changes no more than the
-//                                         sign of a zero.
+//     input row   0 | x x x x x x x | 0     A register holds as many channels of one pixel as fit. A tile sums P output
+//     row taps      0 1 2                   pixels of a row at once, from the image itself. It leaves out taps on rows
+//     output            p p p p p           and columns outside: with finite taps, only the sign of a zero may differ.
 //
 // kh kw multiply-adds a pixel and channel; (P + kw - 1) / P loads a row of taps.
 
-// Whether tiles ask for the lines that these channels' next tile writes, which the second-level caches do not hold.
-// Two threads of Zen 4, us without and with, 3x3 and 5x5:
+// Do tiles prefetch the output lines of the next tile of their channels? The second-level caches do not hold them.
+// us without and with prefetches, 3x3 and 5x5, two threads of Zen 4:
 //
-//   bfloat16 4x128x14x14  23.4, 23.5 and  36.3,  36.6    float32 4x128x14x14  24.7, 27.3 and  35.7,  37.3
-//            8x384x14x14  88.5, 86.8 and 156.7, 152.8            8x384x14x14  87.6, 98.3 and 154.3, 166.8
-//            8x96x56x56    413,  337 and   712,   620            8x96x56x56    640,  594 and   749,   688
+//     bfloat16 4x128x14x14  23.4, 23.5 and  36.3,  36.6    float32 4x128x14x14  24.7, 27.3 and  35.7,  37.3
+//              8x384x14x14  88.5, 86.8 and 156.7, 152.8            8x384x14x14  87.6, 98.3 and 154.3, 166.8
+//              8x96x56x56    413,  337 and   712,   620            8x96x56x56    640,  594 and   749,   688
+//
 template <typename T>
 bool writes_ahead(const Depthwise& p) {
   return bytes_of(p.out) > (sizeof(T) == 2 ? 1 << 20 : 8 << 20);
@@ -25,15 +25,15 @@ struct ChannelTile {
   const T* from;        // tap (0, 0) of the first output
   int64_t row, pixel;   // from one tap row, one tap column to the next, in elements
   int64_t step;         // from one output to the next
-  int64_t begin, end;   // the tap rows that count
-  int64_t left, right;  // of the columns under the tile's windows, those that count (one dilation)
+  int64_t begin, end;   // the tap rows inside the image
+  int64_t left, right;  // of the columns under the tile's windows, those inside the image (dilation 1)
   const A* taps;        // tap (i, j) of a register's channels: taps[(i * kw + j) * kLanes]; after them the biases
   int64_t kh, kw;
   T* out;
   int64_t pitch;  // from one output to the next
-  A* sums;        // where the sums go instead, kLanes apart, if something comes after them
+  A* sums;        // target of the sums, kLanes apart, if an activation follows; else null
   int64_t lanes;  // channels
-  bool ahead;     // ask for the lines that these channels' next tile writes
+  bool ahead;     // prefetch the output lines of the next tile of these channels
 };
 
 template <int P, typename A, typename T>
@@ -52,15 +52,15 @@ TC_HD void store_sums(const ChannelTile<T>& t, const Vec<A> (&sum)[P]) {
   }
 }
 
-// Windows of any height and K columns side by side; outputs S apart. No more than K - 1 columns do not count at either
+// Windows of any height and K columns without dilation, outputs S apart. At most K - 1 columns are outside at either
 // end.
 template <typename T, int P, int K, int S>
 void channel_tile(const ChannelTile<T>& t) {
   using A = acc_t<T>;
   constexpr int kColumns = (P - 1) * S + K;
   const int64_t lanes = t.lanes;
-  // The pixels that the next row of outputs sees first; those of 16 bits come in time without.
-  // 8x96x56x56 float32 3x3, one thread, Zen 4: 0.99 ms without, 0.81 with.
+  // Prefetches the first pixels of the next row of outputs. 8x96x56x56 float32 3x3, one thread, Zen 4: 0.99 ms without,
+  // 0.81 with. 16-bit pixels need no prefetch.
   if constexpr (sizeof(T) == 4) {
     const T* next = t.from + t.kh * t.row;
 #pragma GCC unroll 16
@@ -88,7 +88,7 @@ void channel_tile(const ChannelTile<T>& t) {
   store_sums<P, A>(t, sum);
 }
 
-// Any window, stride and dilation; all columns count.
+// Any window, stride and dilation; all columns are inside.
 template <typename T, int P>
 void channel_tile_any(const ChannelTile<T>& t) {
   using A = acc_t<T>;
@@ -111,7 +111,7 @@ template <typename T>
 using ChannelRun = void (*)(const ChannelTile<T>&);
 
 // Outputs of a tile: with K taps and a value, they must fit the registers. Feature maps are 7, 14, 28, 56 and 112 wide.
-constexpr bool kMasks = TC_VEC_BYTES == 64;  // registers that are not full are read as fast as others
+constexpr bool kMasks = TC_VEC_BYTES == 64;  // masked registers load as fast as full ones
 constexpr int kOutputs[] = {14, 7, 4, 2, 1};
 constexpr int kSizes = 5, kLargest = TC_VEC_BYTES == 64 ? 0 : 1;
 
@@ -139,7 +139,7 @@ class Channels {
  public:
   using A = acc_t<T>;
 
-  // `ahead`: as writes_ahead says, unless outputs are a thread's own scratch.
+  // `ahead` is writes_ahead, but false if outputs are a thread's own scratch.
   explicit Channels(const Depthwise& p, bool ahead = false)
       : p_(p),
         ahead_(ahead),
@@ -154,14 +154,14 @@ class Channels {
     sums_ = taps_ + registers_ * window_;
   }
 
-  // The outputs y * x of the channels c, which begin with a register's, of sample n.
+  // Computes outputs y * x of channels c of sample n. The channels begin with a whole register.
   void unit(int64_t n, Range c, Range y, Range x) {
     const Range blocks{c.begin / kLanes<A>, ceil_div(c.end, kLanes<A>)};
     n_ = n;
     cut_rows(y);
     cut_columns(x);
     for (int64_t block = blocks.begin; block < blocks.end; ++block)
-      if (state_[block] == kUnknown) take_windows(block);
+      if (state_[block] == kUnknown) load_windows(block);
     for (const Row& row : rows_)
       for (const Column& column : columns_)
         for (int64_t block = blocks.begin; block < blocks.end; ++block) tile(row, column, block);
@@ -170,17 +170,17 @@ class Channels {
  private:
   enum State : char { kUnknown, kFinite, kOther };
 
-  // An output row: where its windows begin, and their rows that lie in the image.
+  // An output row: the first row of its windows, and their rows inside the image.
   struct Row {
     int64_t y, top;
     Range inside;
   };
-  // A tile's columns: how many outputs, where their windows begin, and the columns under them that lie in the image.
+  // The columns of a tile: the outputs, the first column of their windows, and their columns inside the image.
   struct Column {
     int size;
     int64_t x, first, count;
     Range inside;
-    bool all, most;  // inside: all; all but fewer than a window's at either end
+    bool all, most;  // all are inside; all but fewer than a window's at either end
   };
 
   void cut_rows(Range y) {
@@ -212,8 +212,8 @@ class Channels {
     }
   }
 
-  // Windows of a register's channels, tap by tap, and their biases after them.
-  void take_windows(int64_t block) {
+  // Loads the windows of a register's channels, tap by tap, and then their biases.
+  void load_windows(int64_t block) {
     const int64_t count = p_.kh * p_.kw, first = block * kLanes<A>;
     const int64_t channels = std::min<int64_t>(kLanes<A>, p_.out.c - first);
     A* to = taps_ + block * window_;
@@ -269,7 +269,7 @@ class Channels {
       for (int64_t p = 0; p < kOutputs[size]; ++p) finish_(sums_ + p * kLanes<A>, lanes_, t.out + p * t.pitch);
   }
 
-  // What the tile's windows see, copied with the zeros outside.
+  // Computes a tile from a copy of its footprint, with zeros for pixels outside.
   void by_patch(const ChannelTile<T>& tile, const Row& row, const Column& column) {
     const Image& in = p_.in;
     const Placement& place = p_.place;
@@ -317,9 +317,9 @@ class Channels {
   const bool ahead_;
   const FinishRow<A> finish_;
   const int64_t registers_;
-  std::vector<State> state_;  // of a register's windows: whether they are taken, and finite
+  std::vector<State> state_;  // of a register's windows: loaded, finite
   const int64_t window_;
-  const bool direct_;  // registers are read in the image itself
+  const bool direct_;  // registers are loaded from the image itself
   Range y_{0, 0}, x_{0, 0};
   std::vector<Row> rows_;
   std::vector<Column> columns_;
@@ -330,7 +330,7 @@ class Channels {
   Buffer<A> buffer_, patch_buffer_;
 };
 
-// f(n, c, y, x) for each unit: channels c of sample n, and which of their outputs.
+// Calls f(n, c, y, x) for each unit: channels c of sample n, output rows y and columns x.
 template <typename F>
 void each_channel_unit(const Depthwise& p, const Plan& plan, Range units, F f) {
   const int64_t across = ceil_div(p.out.w, plan.tile_w), down = ceil_div(p.out.h, plan.tile_h);

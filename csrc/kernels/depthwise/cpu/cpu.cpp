@@ -1,4 +1,4 @@
-// Depthwise convolutions on the CPU: register tiles over rows of pixels or over channels; which, and in which loops.
+// Depthwise convolutions on the CPU: the list of variants, and the dispatch to their loops.
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -27,7 +27,7 @@ namespace {
 
 const char* never(const Depthwise&) { return nullptr; }
 
-// In the order in which they are asked; the last serves every problem of the kernel family.
+// The first variant that serves a problem is chosen. The last serves every problem of the kernel family.
 struct Variant {
   const char* name;
   const char* (*refusal)(const Depthwise&);

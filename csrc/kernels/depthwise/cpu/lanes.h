@@ -1,9 +1,9 @@
-// Registers that are not full, halves of registers, conversions and activations in registers. Text of
-// core/cpu/each_isa.h: compiled once per instruction set.
+// Masked registers, half registers, conversions and activations. Text of core/cpu/each_isa.h: compiled once per
+// instruction set.
 
 typedef int32_t Words __attribute__((vector_size(TC_VEC_BYTES)));  // a register of float's bits
 
-// Which lanes of two registers a shuffle takes.
+// The lanes of two registers that a shuffle selects.
 struct Lanes {
   alignas(64) int32_t at[kLanes<float>];
   template <typename F>
@@ -42,7 +42,7 @@ TC_HD Vec<float> from_bfloat(__m256i bits) {
   return (Vec<float>)_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, spread, _mm512_castsi256_si512(bits));
 }
 
-// As from_acc rounds. NaN needs no care: arithmetic on bfloat16 makes none whose lower half is not empty.
+// Rounds as from_acc. NaN needs no case: the lower half of a NaN that arithmetic on bfloat16 makes is 0.
 TC_HD __m256i to_bfloat(Vec<float> v) {
   const __m512i bits = (__m512i)v, one = _mm512_set1_epi32(1);
   const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
@@ -52,7 +52,7 @@ TC_HD __m256i to_bfloat(Vec<float> v) {
 }
 #endif
 
-// Half a register, for the ends of rows: where a register is two passes through the processor's units, half costs one.
+// Half a register, for the ends of rows. If the processor splits a register into two passes, half a register costs one.
 typedef float Half __attribute__((vector_size(TC_VEC_BYTES / 2)));
 constexpr int kHalfLanes = TC_VEC_BYTES / 2 / sizeof(float);
 
@@ -79,7 +79,7 @@ TC_HD Half load_half(const float* p) {
   return v;
 }
 
-// The first n (more than kLanes: all) elements from p on, converted, and zeros.
+// Loads the first n elements (all, if n is more than kLanes), converted, and zeros.
 template <typename A, typename T>
 TC_HD Vec<A> load_some(const T* p, int64_t n) {
 #if TC_X86_FMA && TC_VEC_BYTES == 64
@@ -105,7 +105,7 @@ TC_HD Vec<A> load_some(const T* p, int64_t n) {
   return v;
 }
 
-// Rounds the first n elements (more than kLanes: all) and stores them.
+// Rounds and stores the first n elements (all, if n is more than kLanes).
 template <typename A, typename T>
 TC_HD void store_some(T* p, Vec<A> v, int64_t n) {
 #if TC_X86_FMA
@@ -167,7 +167,7 @@ FinishRow<A> row_finisher(Dtype dtype, Activation kind) {
   });
 }
 
-// Rows of n pixels that lie side by side, converted; in `to` each is written up to a whole register, with zeros.
+// Converts contiguous rows of n pixels. Each row in `to` ends with zeros up to a whole register.
 template <typename A>
 using FetchRows = void (*)(const void* from, int64_t stride, int64_t rows, int64_t n, A* to, int64_t pitch);
 
@@ -186,7 +186,7 @@ FetchRows<A> row_fetcher(Dtype dtype) {
 }
 
 #if TC_X86_FMA && TC_VEC_BYTES == 64
-// The first n of 32 elements (more: all), those with even and those with odd numbers apart, converted, and zeros.
+// Loads the even and the odd ones of the first n of 32 elements (all, if n is more), converted, and zeros.
 template <typename T>
 TC_HD void load_pairs(const T* p, int64_t n, Vec<float>& even, Vec<float>& odd) {
   if constexpr (std::is_same_v<T, bhalf_t>) {  // the upper halves of words
@@ -200,8 +200,8 @@ TC_HD void load_pairs(const T* p, int64_t n, Vec<float>& even, Vec<float>& odd) 
 }
 #endif
 
-// The same for rows that stand behind `lead` zeros, whose elements 0, 2, ... and 1, 3, ... become two segments of a
-// row. Null where the instruction set has no masks: what was stored a moment ago is slow to load from another place.
+// Converts rows after `lead` zeros, and splits each into two segments: elements 0, 2, ... and 1, 3, ...
+// Null without masks: a load that overlaps two recent stores is slow.
 template <typename A>
 using HalveRows = void (*)(const void* from, int64_t stride, int64_t rows, int64_t n, int64_t lead, A* to,
                            int64_t pitch, int64_t segment);
@@ -216,7 +216,7 @@ HalveRows<A> row_halver(Dtype dtype) {
       return [](const void* from, int64_t stride, int64_t rows, int64_t n, int64_t lead, A* to, int64_t pitch,
                 int64_t segment) {
         const T* row = static_cast<const T*>(from);
-        A* first = to + lead % 2 * segment + lead / 2;  // where pixel 0 belongs, and where pixel 1 does
+        A* first = to + lead % 2 * segment + lead / 2;  // the targets of pixels 0 and 1
         A* second = to + (lead + 1) % 2 * segment + (lead + 1) / 2;
         for (int64_t y = 0; y < rows; ++y, row += stride, first += pitch, second += pitch)
           for (int64_t x = 0; x < n; x += 32) {
@@ -231,7 +231,7 @@ HalveRows<A> row_halver(Dtype dtype) {
 #endif
 }
 
-// Memory for a thread's rows, on a boundary of 64 bytes and not cleared.
+// Memory for a thread's rows, aligned to 64 bytes, not cleared.
 template <typename A>
 class Buffer {
  public:
@@ -248,7 +248,7 @@ class Buffer {
   int64_t size_ = 0;
 };
 
-// Are all of n taps finite, with zeros after them up to a whole register?
+// Are all of n taps finite? Zeros follow them up to a whole register.
 template <typename A>
 bool all_finite(const A* taps, int64_t n) {
   Vec<A> sum = {};

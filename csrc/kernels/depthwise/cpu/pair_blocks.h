@@ -1,19 +1,19 @@
-// BLOCKS of bfloat16, two numbers a lane (PAIRS): squares of 32 channels and 32 pixels, turned. Text of
+// BLOCKS of bfloat16, two numbers a lane (PAIRS): transposed squares of 32 channels and 32 pixels. Text of
 // core/cpu/bf16.h.
 //
-//   rows of 32 pixels as words          words of 16 channels        pixels of 32 channels
-//   c0   x0 x1 | x2 x3 | ...            c0 | c1 | ... of x0 x1
-//   c1   x0 x1 | x2 x3 | ...    -->     c0 | c1 | ... of x2 x3  -->   x0  c0 c1 c2 ... c31
-//   ...                                 ...                           x1  c0 c1 c2 ... c31
+//     rows of 32 pixels as words          words of 16 channels        pixels of 32 channels
+//     c0   x0 x1 | x2 x3 | ...            c0 | c1 | ... of x0 x1
+//     c1   x0 x1 | x2 x3 | ...    -->     c0 | c1 | ... of x2 x3  -->   x0  c0 c1 c2 ... c31
+//     ...                                 ...                           x1  c0 c1 c2 ... c31
 //
-// Words are turned as floats are, 16 channels at a time; two registers of words are two pixels of 32 channels.
+// Words are transposed as floats are, 16 channels at a time. Two registers of words are two pixels of 32 channels.
 
 constexpr Halfwords kFirstPixels = Halfwords::of([](int c) { return int16_t(2 * c); });
 constexpr Halfwords kSecondPixels = Halfwords::of([](int c) { return int16_t(2 * c + 1); });
 constexpr Halfwords kLowChannels = Halfwords::of([](int i) { return int16_t(i / 2 + i % 2 * 32); });
 constexpr Halfwords kHighChannels = Halfwords::of([](int i) { return int16_t(i / 2 + i % 2 * 32 + 16); });
 
-// As Squares of blocks.h.
+// The interface of Squares in blocks.h.
 struct PairSquares {
   using Pixel = bhalf_t;
   static constexpr Dtype kDtype = Dtype::bf16;
@@ -45,7 +45,7 @@ struct PairSquares {
     unrolled<16>([&]<int c>() __attribute__((always_inline)) {
       v[c] = c < channels ? (Vec<float>)_mm512_maskz_loadu_epi16(pixels, from + c * stride_c) : Vec<float>{};
     });
-    turn(v);
+    transpose(v);
     unrolled<16>([&]<int m>() __attribute__((always_inline)) { to[m] = v[m]; });
   }
 
@@ -56,7 +56,7 @@ struct PairSquares {
       const bhalf_t* const at = from + 2 * m * kSide;
       v[m] = (Vec<float>)pick((Vec<float>)_mm512_load_si512(at), which, (Vec<float>)_mm512_load_si512(at + kSide));
     });
-    turn(v);
+    transpose(v);
     unrolled<16>([&]<int c>() __attribute__((always_inline)) {
       if (c < channels) _mm512_mask_storeu_epi16(to + c * stride_c, pixels, (__m512i)v[c]);
     });

@@ -1,38 +1,38 @@
-// PAIRS of pixels whose channels are interleaved. Text of core/cpu/bf16.h; pairs.h has the instruction.
+// PAIRS of pixels whose channels are interleaved. Text of core/cpu/bf16.h; pairs.h describes the instruction.
 //
-//   32 channels of pixel a   a0 a1 a2 a3 a4 ...
-//   of the next one          b0 b1 b2 b3 b4 ...
+//     32 channels of pixel a   a0 a1 a2 a3 a4 ...
+//     of the next one          b0 b1 b2 b3 b4 ...
 //
-//   PixelPairs: both as      a0 b0 | a1 b1 | a2 b2 | a3 b3 | a8 b8 | ...      (the upper half of a word on the left)
-//   two registers of words   a4 b4 | a5 b5 | a6 b6 | a7 b7 | a12 b12 | ...
+//     PixelPairs: both as      a0 b0 | a1 b1 | a2 b2 | a3 b3 | a8 b8 | ...      (the upper half of a word on the left)
+//     two registers of words   a4 b4 | a5 b5 | a6 b6 | a7 b7 | a12 b12 | ...
 //
-//   ChannelHalves: one as    a0 | a2 | a4 | a6 | ...
-//   two registers of floats  a1 | a3 | a5 | a7 | ...
+//     ChannelHalves: one as    a0 | a2 | a4 | a6 | ...
+//     two registers of floats  a1 | a3 | a5 | a7 | ...
 //
-// P outputs of a row are summed at once, each in two registers. PixelPairs: a pair of pixels serves every output whose
-// window it is in; a row of taps comes as words for windows that begin with a pair and for those that begin with a
-// pair's second pixel. ChannelHalves: one multiply-add a tap and register.
+// A tile sums P outputs of a row at once, each in two registers. In PixelPairs, a pair of pixels serves every output
+// over it. A row of taps has two forms: words for windows that begin with a pair, and for those that begin with the
+// second pixel of a pair. In ChannelHalves, each tap and register takes one multiply-add.
 
 // Outputs x ... x + P of a row, for 32 channels.
 struct PairChannelTile {
   const bhalf_t* from;        // tap (0, 0) of the first output
   int64_t row, pixel;         // from one tap row, one input column to the next
   int64_t begin, end;         // the tap rows that lie in the image
-  const __mmask32* channels;  // that there are, of each column under the tile's windows: none outside the image
-  const uint32_t* taps;       // those of each tap row
+  const __mmask32* channels;  // of each column under the tile's windows: none outside the image
+  const uint32_t* taps;       // of each tap row
   const float* biases;
   bhalf_t* out;
   int64_t pitch;     // from one output to the next
   __mmask32 stored;  // channels
-  float* sums;       // where the sums go instead, 32 apart, if something comes after them
-  bool ahead;        // ask for the lines that these channels' next tile writes
+  float* sums;       // target of the sums, 32 apart, if an activation follows; else null
+  bool ahead;        // prefetch the output lines of the next tile of these channels
 };
 
 // A lane takes two pixels of a channel, and their taps, in one instruction.
 template <int K>
 struct PixelPairs {
   static constexpr int kPairs = PairRow<K>::kPairs, kRowWords = 2 * kPairs * 32;
-  static constexpr bool kKeepsSubnormals = false;  // the instruction takes them for zeros
+  static constexpr bool kKeepsSubnormals = false;  // the instruction takes subnormal numbers for zeros
 
   // The lane of the two registers that sums channel c.
   static constexpr int lane_of(int c) { return c / 8 * 4 + c % 4 + (c % 8 < 4 ? 0 : 16); }
@@ -66,9 +66,11 @@ struct PixelPairs {
   }
 };
 
-// A word is two channels of a pixel, and each half of it becomes a float. For three taps, whose pairs would hold a zero
-// too often. Two threads of Zen 4, 8x96x56x56 channels_last: 3x3 0.34 ms in pairs of pixels, 0.29 in halves, 0.30 by
-// CHANNELS; 5x5 0.54, 0.63; 7x7 0.90, 1.16.
+// A word is two channels of a pixel, and each half of it becomes a float. This form serves rows of three taps, whose
+// pairs would often hold a zero. Two threads of Zen 4, 8x96x56x56
+// channels_last, ms of PixelPairs and ChannelHalves:
+//
+//     3x3 0.34, 0.29 (CHANNELS 0.30); 5x5 0.54, 0.63; 7x7 0.90, 1.16
 template <int K>
 struct ChannelHalves {
   static constexpr int kRowWords = K * 32;
@@ -108,7 +110,7 @@ constexpr Lanes kLowInOrder = Lanes::of([](int c) { return PairLayout<K>::lane_o
 template <int K>
 constexpr Lanes kHighInOrder = Lanes::of([](int c) { return PairLayout<K>::lane_of(c + 16); });
 
-// False where the outputs are wrong: the instruction that rounds sums takes subnormal ones for zeros.
+// Returns false if outputs are wrong: the instruction that rounds sums takes subnormal sums for zeros.
 template <int P, int K>
 bool pair_channel_tile(const PairChannelTile& tile) {
   const PairChannelTile t = tile;
@@ -138,13 +140,13 @@ bool pair_channel_tile(const PairChannelTile& tile) {
   return subnormal == 0;
 }
 
-// Units of CHANNELS, whose plan it has.
+// Units of a plan of CHANNELS.
 template <int K>
 class PairChannels {
  public:
   using Layout = PairLayout<K>;
 
-  // `ahead`: as writes_ahead says, unless outputs are a thread's own scratch.
+  // `ahead` is writes_ahead, but false if outputs are a thread's own scratch.
   explicit PairChannels(const Depthwise& p, bool ahead = false)
       : p_(p),
         ahead_(ahead),
@@ -154,7 +156,7 @@ class PairChannels {
         windows_(ceil_div(p.out.c, 32)),
         taps_(buffer_.take(windows_.size() * window_)) {}
 
-  // The outputs y * x of the channels c of sample n.
+  // Computes outputs y * x of channels c of sample n.
   void unit(int64_t n, Range c, Range y, Range x) {
     const Placement& at = p_.place;
     const Range rows = inputs_under(y, 1, at.pad_y, (p_.kh - 1) * at.dilation_y + 1, p_.in.h);
@@ -183,7 +185,7 @@ class PairChannels {
     bool plain = true;  // of PixelPairs: the biases; of ChannelHalves: all taps are finite
     Exponents exponents{};
   };
-  static constexpr int kOutputs = 7;  // 14 registers of sums, which leaves half of them; maps are multiples of 7 wide
+  static constexpr int kOutputs = 7;  // 14 registers of sums; maps are often multiples of 7 wide
 
   uint32_t* taps_of(int64_t c) { return taps_ + c / 32 * window_; }
   float* biases_of(int64_t c) { return reinterpret_cast<float*>(taps_of(c) + window_ - 32); }
@@ -216,7 +218,7 @@ class PairChannels {
     return scan.exponents();
   }
 
-  // Outputs left ... left + size of a row, of all groups.
+  // Computes outputs left ... left + size of a row, of all groups.
   void tiles(int64_t n, int64_t y, int64_t left, int64_t size) {
     const Image &in = p_.in, &out = p_.out;
     const Placement& place = p_.place;
@@ -258,7 +260,7 @@ class PairChannels {
   Channels<bhalf_t> other_;
   const int64_t window_;  // words of the windows of 32 channels, and of their biases
   std::vector<Window> windows_;
-  std::vector<Range> groups_;  // of channels, that a unit sums here
+  std::vector<Range> groups_;  // of channels, for which this loop serves the unit
   Buffer<uint32_t> buffer_;
   uint32_t* const taps_;
   alignas(64) float sums_[kOutputs * 32];

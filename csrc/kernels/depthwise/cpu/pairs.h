@@ -1,24 +1,25 @@
 // PAIRS: bfloat16, two numbers a lane; here two pixels, for two taps at a time. Text of core/cpu/bf16.h.
 //
-//   words of pixels          x0 x1 | x2 x3 | ...    (the upper half on the left)
-//   of an even output's taps t0 t1 | t2  0
-//   of an odd output's       0  t0 | t1 t2
+//     words of pixels          x0 x1 | x2 x3 | ...    (the upper half on the left)
+//     of an even output's taps t0 t1 | t2  0
+//     of an odd output's       0  t0 | t1 t2
 //
 // `vdpbf16ps` (Intel's Software Developer's Manual) adds two products to a float: first that of the words' upper
-// halves, then that of the lower ones, each in one rounding. With the earlier pixel in the upper half that is the chain
-// of multiply-adds which the other loops make, and a zero among the taps adds nothing to it.
+// halves, then that of the lower ones, each with one rounding. The earlier pixel is in the upper half. So the sum is
+// the chain of multiply-adds of the other loops, and a zero among the taps adds nothing.
 //
-// Two things differ: the instruction takes subnormal numbers for zeros, in and out, and a zero tap beside a pixel that
-// is not finite makes NaN. So a unit that sums words of pixels looks at its pixels' exponents first
-// (`Exponents::plain`); where one of the two could happen, the other loops serve the unit. (ChannelHalves of
-// pair_channels.h sums floats and needs less.) `pairs_go_on_with_chains` tries the rest on the processor itself.
+// Two things differ. The instruction takes subnormal numbers for zeros, in and out. A zero tap times a pixel that is
+// not finite makes NaN. So a unit that sums words of pixels checks the exponents of its pixels first
+// (`Exponents::plain`). If one of the two could happen, the other loops serve the unit. ChannelHalves of
+// pair_channels.h sums floats and checks less. `pairs_go_on_with_chains` tests the order and the roundings on the
+// processor itself.
 
-// The least and the largest exponent, as numbers hold it, of those that are not 0; of none, beyond all and 0.
+// The least and the largest biased exponent of numbers that are not 0. Without numbers: a larger one than all, and 0.
 struct Exponents {
   int least = 512, most = 0;
 
-  // Whether all numbers are finite and normal, and every product with such taps and every sum of products is 0 or at
-  // least 2^-126. Each is a multiple of 2^(e1 + e2 - 2 * (127 + 7)), with e1 and e2 the least exponents.
+  // Are all numbers finite and normal, and every product with such taps and every sum of products 0 or at least 2^-126?
+  // Each is a multiple of 2^(e1 + e2 - 2 * (127 + 7)), with e1 and e2 the least exponents.
   bool plain(const Exponents& taps) const {
     const bool normal = least > 0 && taps.least > 0, finite = most < 255 && taps.most < 255;
     return normal && finite && least + taps.least >= 2 * (127 + 7) - 126;
@@ -57,13 +58,13 @@ inline Exponents exponents_of(const bhalf_t* p, int64_t n) {
   return scan.exponents();
 }
 
-// Whether a sum with this bias is 0 or at least 2^-126 too: what rounds it takes subnormal numbers for zeros.
+// Is a sum with this bias 0 or at least 2^-126? The instruction that rounds it takes subnormal numbers for zeros.
 inline bool plain_bias(bhalf_t bias) {
   const int size = bias.bits & 0x7fff;
   return size == 0 || size >> 7 >= 127 + 7 - 126;
 }
 
-// A row of K taps as words of pairs, which an output reads whose window begins with a word, or one pixel after.
+// A row of K taps as words of pairs, for outputs whose window begins with a word, or one pixel later.
 template <int K>
 struct PairRow {
   static constexpr int kPairs = (K + 1) / 2;
@@ -82,7 +83,7 @@ TC_HD __m512 add_pairs(__m512 sums, __m512i pixels, __m512i taps) {
   return _mm512_dpbf16_ps(sums, (__m512bh)pixels, (__m512bh)taps);
 }
 
-// Tries the instruction: its order, a rounding after each product, and no rounding of the product itself.
+// Tests the instruction: its order, a rounding after each product, and no rounding of the product itself.
 bool pairs_go_on_with_chains() {
   const auto added = [](float sum, uint32_t pixels, uint32_t taps) {
     alignas(64) volatile uint32_t words[2] = {pixels, taps};
@@ -100,8 +101,8 @@ constexpr Halfwords kEvenOddWords = Halfwords::of([](int i) { return int16_t(i %
 constexpr Lanes kEvenOdd = Lanes::of([](int i) { return i % 2 * 16 + i / 2; });
 constexpr Lanes kEvenOddAfter = Lanes::of([](int i) { return i % 2 * 16 + i / 2 + 8; });
 
-// Tiles of STRIPS (plane_strips.h): at S = 1 two registers hold even and odd outputs, at 2 the first and the second
-// half of them, all of which read a window that begins with a word.
+// Tiles of STRIPS (plane_strips.h). At S = 1 two registers hold the even and the odd outputs. At S = 2 they hold the
+// first and the second half of the outputs, whose windows all begin with a word.
 template <int K, int S>
 class PairStrip {
  public:
@@ -111,7 +112,7 @@ class PairStrip {
   static constexpr int kTaps = K, kStep = S, kTapCount = K * 2 * kPairs, kLoads = S * kPairs, kRegisters = kLoads;
   static constexpr int load_at(int j) { return j % kPairs * 2 + j / kPairs * 32; }
 
-  // Writes the window's words; whether its bias is plain.
+  // Writes the words of the window. Returns whether its bias is plain.
   bool take(const bhalf_t* taps, bhalf_t bias, uint32_t* to) {
     exponents_ = exponents_of(taps, K * K);
     for (int i = 0; i < K; ++i) {
@@ -121,7 +122,7 @@ class PairStrip {
     }
     return plain_bias(bias);
   }
-  // Whether these pixels are plain under the window: rows of `size`, `pitch` apart.
+  // Are these pixels, in rows of `size`, `pitch` apart, plain under the window?
   bool plain(const bhalf_t* from, int64_t rows, int64_t size, int64_t pitch) const {
     ExponentScan scan;
     if (pitch == size) scan.add(from, rows * size);

@@ -1,4 +1,4 @@
-// What each variant of the CPU supports, and how it cuts a problem into tasks.
+// Depthwise -> Plan for the CPU: the refusals of the variants, and their tasks.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ bool pairs_go_on_with_chains();
 
 namespace torch_conv::depthwise {
 
-// Channels below this leave most of a register empty.
+// Fewer channels leave most of a register empty.
 constexpr int64_t kFewChannels = 8;
 
 inline const char* channels_refusal(const Depthwise& p) {
@@ -28,12 +28,12 @@ inline const char* blocks_refusal(const Depthwise& p) {
   if (p.in.dtype == Dtype::f64) return "float64";
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row are not contiguous";
   if (p.out.c != p.in.c || p.out.c < kFewChannels) return "few channels, or several outputs of each";
-  // A thread keeps the rows under a window of 16 channels, whole: 4096 columns under 5x5 take 5.1 ms, PLANES 4.7, and
-  // 65536 51 and 26 (16x8 planes, two threads).
+  // A thread keeps the whole rows under a window of 16 channels. ms of BLOCKS and PLANES, 5x5, 16x8 planes, two
+  // threads: 4096 columns 5.1, 4.7; 65536 columns 51, 26.
   return p.in.w > 2048 ? "rows of more than 2048 pixels" : nullptr;
 }
 
-// Registers of bfloat16, two numbers a lane.
+// Variants with two numbers of bfloat16 a lane.
 inline bool serves_pairs() {
 #if TC_X86_LEVELS
   static const bool serves = has_bf16_pairs() && cpu_v4_bf16::pairs_go_on_with_chains();
@@ -48,7 +48,7 @@ inline const char* pairs_refusal(const Depthwise& p) {
   return p.in.dtype == Dtype::bf16 && p.weights == Dtype::bf16 ? nullptr : "not all is bfloat16";
 }
 
-// Null where kernels/depthwise/cpu/pair_channels.h has tiles for the window.
+// Null if kernels/depthwise/cpu/pair_channels.h has tiles for the window.
 inline const char* pair_tile_refusal(const Depthwise& p) {
   const Placement& at = p.place;
   const bool steps = at.stride_y == 1 && at.stride_x == 1 && at.dilation_x == 1;
@@ -67,8 +67,7 @@ inline const char* block_pairs_refusal(const Depthwise& p) {
   return pair_tile_refusal(p);
 }
 
-// Strips of planes, read in the image itself: square windows of so many taps at most at steps of 1 and of 2. (The other
-// small windows of networks are few; those beyond 7 are handed to torch, or have output rows that share more.)
+// STRIPS reads planes from the image itself. It has tiles for small square windows at strides of 1 and 2.
 inline const char* strip_refusal(const Depthwise& p, int64_t most, int64_t most_of_two) {
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row are not contiguous";
   const Placement& at = p.place;
@@ -83,27 +82,27 @@ inline const char* plane_pairs_refusal(const Depthwise& p) {
   return why ? why : strip_refusal(p, 7, 5);
 }
 
-// 8x96x56x56 float32, two threads of Zen 4, strips against blocks: 3x3 0.49 ms, 0.61; 5x5 0.85, 0.94; 7x7 1.8, 1.5.
+// ms of strips and blocks, 8x96x56x56 float32, two threads of Zen 4: 3x3 0.49, 0.61; 5x5 0.85, 0.94; 7x7 1.8, 1.5.
 inline const char* strips_refusal(const Depthwise& p) {
   if (best_isa() != Isa::v4) return "a processor without masks";
   return p.in.dtype == Dtype::f32 ? strip_refusal(p, 5, 3) : "not float32";
 }
 
-// Input rows are kept with everything that the windows of a tile reach.
+// A thread keeps the input rows of the footprint of a tile.
 inline const char* reach_refusal(const Depthwise& p) {
   const Placement& at = p.place;
   const int64_t rows = (p.kh - 1) * at.dilation_y + 1 + 6 * at.stride_y;
   const int64_t columns = std::min<int64_t>(p.out.w, 512) * at.stride_x + (p.kw - 1) * at.dilation_x + 1;
   constexpr int64_t kMostElements = 1 << 21;
-  if (rows > kMostElements || columns > kMostElements || rows * columns > kMostElements) return "windows reach far";
+  if (rows > kMostElements || columns > kMostElements || rows * columns > kMostElements) return "a large footprint";
   return nullptr;
 }
 
-// A multiple of every register's channels; up to twice as many are one task, which reads whole pixels. Two threads of
-// Zen 4, 8x96x56x56 float32 3x3 with tasks of 64 channels 0.78 ms, of 96 0.71; 8x384x14x14 of 64 83 us, of 128 89.
+// A multiple of every register's channels. Up to twice as many are one task, which reads whole pixels. Two threads of
+// Zen 4, float32 3x3: 8x96x56x56 tasks of 64 channels 0.78 ms, of 96 0.71; 8x384x14x14 of 64 83 us, of 128 89.
 constexpr int kChannelsOfATask = 64;
 
-// The largest tile of at most `most`, all tiles of an axis being about as large.
+// The largest tile of at most `most` that makes all tiles of an axis about as large.
 inline int even_tile(int64_t n, int64_t most) { return int(ceil_div(n, ceil_div(n, std::max<int64_t>(1, most)))); }
 
 inline void plan_channels(const Depthwise& p, Plan& plan) {
@@ -115,11 +114,11 @@ inline void plan_channels(const Depthwise& p, Plan& plan) {
       p.out.n * ceil_div(p.out.c, plan.tile_d) * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w, plan.tile_w);
 }
 
-// 16 channels of float or 32 of bfloat16: a pixel of them takes 64 bytes.
+// A pixel of a block, of 16 channels of float or 32 of bfloat16, takes 64 bytes.
 template <int channels>
 inline void plan_blocks(const Depthwise& p, Plan& plan) {
-  plan.why = "planes turned to registers of channels";
-  // The rows of a register's channels stay in the second-level cache.
+  plan.why = "transposed planes, registers of channels";
+  // The rows of a block stay in the second-level cache.
   constexpr int64_t kPixels = (128 << 10) / 64;
   plan.tile_w = int(p.out.w);
   plan.tile_h = even_tile(p.out.h, std::max<int64_t>(2 * p.kh, kPixels / (p.in.w * p.place.stride_y)));

@@ -1,47 +1,47 @@
-// STRIPS: 32 columns of output rows, read in the image itself, with masks where it ends. Text of core/cpu/each_isa.h,
-// where registers have masks.
+// STRIPS: 32 columns of output rows, loaded from the image itself, with masks at its ends. Text of core/cpu/each_isa.h,
+// for registers with masks.
 //
-//   row 0   ( 0)[x x x x ... x x x x x x]
-//   row 1   ( 0)[x x x x ... x x x x x x]
-//   row 2   ( 0)[x x x x ... x x x x x x]
+//     row 0   ( 0)[x x x x ... x x x x x x]
+//     row 1   ( 0)[x x x x ... x x x x x x]
+//     row 2   ( 0)[x x x x ... x x x x x x]
 //
-// A tile is kStripRows rows of sums, two registers each. An input row's registers are loaded once (at steps of 2, taken
-// apart) and serve every row of sums whose windows they are in. Nothing is copied before. `Strip` says what a register
-// holds: FloatStrip below, PairStrip in pairs.h.
+// A tile is kStripRows rows of sums, two registers each. It loads the registers of an input row once (at steps of 2,
+// even and odd pixels apart) for every row of sums over it. Nothing is copied before. The template argument Strip
+// defines the contents of a register: FloatStrip below, PairStrip in pairs.h.
 
-// f.operator()<i>() for i = 0 ... N - 1, as text: registers in arrays stay registers.
+// Calls f.operator()<i>() for i = 0 ... N - 1, unrolled by the compiler: registers in arrays stay registers.
 template <int N, typename F>
 TC_HD void unrolled(F f) {
   [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) { (f.template operator()<i>(), ...); }
   (std::make_integer_sequence<int, N>{});
 }
 
-// The lanes a ... a + 32 of a row of `size`, those that lie in it.
+// A mask of those elements a ... a + 32 that are inside a row of `size`.
 TC_HD __mmask32 lanes_inside(int64_t a, int64_t size) { return first_lanes(size - a) & ~(a < 0 ? first_lanes(-a) : 0); }
 
-// Zen 4, one thread, cycles for 16 outputs of bfloat16 on 56x56, 2, 4 and 8 rows: 3x3 13.5, 11.3, 10.7; 5x5 37, 24, 31;
-// 7x7 62, 39, 36. A map of 14 rows has fewer to spare with 4 than with 8.
+// Cycles for 16 outputs of bfloat16 on 56x56, 2, 4 and 8 rows, Zen 4, one thread: 3x3 13.5, 11.3, 10.7; 5x5 37, 24, 31;
+// 7x7 62, 39, 36. On a map of 14 rows, tiles of 4 waste fewer rows than tiles of 8.
 constexpr int kStripRows = 4;
 
-// What one tile reads and writes.
+// The input and the output of a tile.
 template <typename Strip>
 struct StripTile {
   const typename Strip::T* from;  // the first load of the first output row's windows
   int64_t pitch;                  // from one input row to the next
-  int64_t begin, end;             // the input rows that lie in the image
-  const __mmask32* inside;        // of each load's columns, those that do
+  int64_t begin, end;             // the input rows inside the image
+  const __mmask32* inside;        // the columns of each load that are inside
   const typename Strip::Tap* taps;
   float bias;
   typename Strip::T* out;
   int64_t out_pitch;
   int64_t count;     // of output rows
   __mmask32 stored;  // of output columns
-  float* sums;       // where the sums go instead, 32 a row, if something comes after them
+  float* sums;       // target of the sums, 32 a row, if an activation follows; else null
 };
 
 template <typename Strip>
 void strip_tile(const StripTile<Strip>& tile) {
-  const StripTile<Strip> t = tile;  // in registers: nothing that is stored changes it
+  const StripTile<Strip> t = tile;  // a copy, which stores cannot change, stays in registers
   constexpr int R = kStripRows, K = Strip::kTaps, S = Strip::kStep;
   __m512 sum[R][2];
   unrolled<R>([&]<int r>() __attribute__((always_inline)) { sum[r][0] = sum[r][1] = _mm512_setzero_ps(); });
@@ -68,7 +68,7 @@ void strip_tile(const StripTile<Strip>& tile) {
   });
 }
 
-// Units of PLANES, whose plan it has, and whose loops serve what Strip does not.
+// Units of a plan of PLANES. The loops of PLANES serve units that Strip refuses.
 template <typename Strip>
 class StripPlanes {
  public:
@@ -107,13 +107,13 @@ class StripPlanes {
   using T = typename Strip::T;
   static constexpr int K = Strip::kTaps, S = Strip::kStep;
 
-  // Outputs x ... x + count, and of each load's columns those that lie in the image.
+  // Outputs x ... x + count, and a mask of the columns inside the image for each load.
   struct Columns {
     int64_t x, count;
     __mmask32 inside[Strip::kLoads];
   };
 
-  // A load's columns behind the last window's count as outside: `plain` does not look at them.
+  // Columns of a load behind the last window count as outside, so that `plain` skips them.
   void cut_columns(Range x) {
     x_ = x;
     columns_.clear();
@@ -158,8 +158,8 @@ void strip_units(const Depthwise& p, const Plan& plan, Range units) {
   each_plane_unit(p, plan, units, [&](int64_t plane, Range y, Range x) { planes.unit(plane, y, x); });
 }
 
-// Two registers of 16 outputs. At S = 1 each tap has its own loads; at 2 (windows of 3 x 3) pixels with even and with
-// odd numbers are taken apart, and what the last tap sees is a register and the next one, shifted.
+// Two registers of 16 outputs. At S = 1 each tap has its own loads. At S = 2 (windows of 3 x 3) even and odd pixels are
+// apart, and the operand of the last tap is two registers, shifted.
 template <int K, int S>
 class FloatStrip {
  public:
@@ -170,7 +170,7 @@ class FloatStrip {
   static constexpr int kLoads = S == 1 ? 2 * K : 5, kRegisters = 2 * K;  // register v * K + j: the pixels under tap j
   static constexpr int load_at(int j) { return S == 1 ? j % K + j / K * 16 : j * 16; }
 
-  // Rows outside are left out, which finite taps alone allow.
+  // Only finite taps let rows outside be left out.
   bool take(const float* taps, float, float* to) {
     std::copy_n(taps, K * K, to);
     return std::all_of(taps, taps + K * K, [](float tap) { return std::isfinite(tap); });
@@ -217,7 +217,7 @@ class FloatStrip {
   }
 };
 
-// What strips_refusal (cpu.cpp) lets through.
+// For problems that strips_refusal allows.
 inline void float_strip_units(const Depthwise& p, const Plan& plan, Range units) {
   if (p.kw == 5) strip_units<FloatStrip<5, 1>>(p, plan, units);
   else if (p.place.stride_x == 1) strip_units<FloatStrip<3, 1>>(p, plan, units);

@@ -1,7 +1,7 @@
-// The register tiles of PLANES (drawn in planes.h): sums of R output rows and V registers of columns, after which
-// half a register may follow. Text of core/cpu/each_isa.h: compiled once per instruction set.
+// The register tiles of PLANES (drawn in planes.h): sums of R output rows and V registers of columns, and perhaps half
+// a register more. Text of core/cpu/each_isa.h: compiled once per instruction set.
 
-// Where a tile's sums come from and go to.
+// The input and the output of a tile.
 template <typename A>
 struct PlaneTile {
   const A* const* rows;   // input rows, from the first output row's window on
@@ -10,7 +10,7 @@ struct PlaneTile {
   const A* taps;
   int64_t kh, kw;
   int64_t stride, dilation;  // from one output row, one tap row to the next, in input rows
-  int begin, end;            // the input rows that count (one stride, one dilation)
+  int begin, end;            // the input rows inside the image (stride and dilation 1)
   A bias;
   A* out;
   int64_t pitch;
@@ -18,7 +18,7 @@ struct PlaneTile {
   int64_t lanes;  // columns of the tile that are stored
 };
 
-// A register's worth of a row, or of its end half of it: sums of R rows and V registers.
+// Sums of R rows and V registers, the last of which may be half a register.
 template <typename A, int R, int V, bool half>
 struct PlaneSums {
   Vec<A> whole[R][V > 0 ? V : 1];
@@ -73,7 +73,7 @@ TC_HD Half half_of(Vec<A> tap) {
 #endif
 }
 
-// Windows of K x K at stride and dilation 1. An input row is read once for all the output rows whose windows it is in.
+// Windows of K x K at stride and dilation 1. A tile reads an input row once for all output rows over it.
 template <int R, int V, bool half, int K>
 void plane_tile(const PlaneTile<float>& t) {
   PlaneSums<float, R, V, half> sums;
@@ -85,7 +85,7 @@ void plane_tile(const PlaneTile<float>& t) {
 #pragma GCC unroll 16
     for (int i = 0; i < K * K; ++i) {
       kept[i] = splat(t.taps[i]);
-      asm("" : "+v"(kept[i]));  // g++ would load it again for every use
+      asm("" : "+v"(kept[i]));  // without it g++ loads the tap for every use
     }
   }
   auto row = [&]<int Q>() __attribute__((always_inline)) {
@@ -141,13 +141,13 @@ void plane_tile_any(const PlaneTile<A>& t) {
   sums.store_rows(t);
 }
 
-// Columns are counted in steps of half a register, where there are such.
+// Columns are counted in steps of half a register, if the instruction set has half registers.
 template <typename A>
 constexpr bool kHalves = TC_VEC_BYTES > 16 && std::is_same_v<A, float>;
 template <typename A>
 constexpr int kStep = kHalves<A> ? kHalfLanes : kLanes<A>;
 
-// The widest tile in steps: what leaves room for R rows of it, a row's values and a tap in the registers.
+// The widest tile in steps: registers hold R rows of sums, the values of a row and a tap.
 constexpr int kMostSteps = TC_VEC_BYTES == 64 ? 8 : TC_VEC_BYTES == 32 ? 4 : 2;
 constexpr int kTallRows = 7, kLowRows = 4;
 static_assert(kLowRows == kMaxTileRows);
@@ -157,7 +157,7 @@ constexpr bool tall_fits(int steps) { return tile_registers(steps) * kTallRows <
 template <typename A>
 using PlaneRun = void (*)(const PlaneTile<A>&);
 
-// f(steps) with the number of steps known at compile time.
+// Calls f(steps) with a constant number of steps.
 template <typename F>
 auto with_steps(int steps, const F& f) {
   auto one = [&]<int S>() {

@@ -1,12 +1,11 @@
-// PLANES: rows of pixels that lie side by side, or any layout. Text of core/cpu/each_isa.h: compiled once per
-// instruction set.
+// PLANES: contiguous rows of pixels, or any layout. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
-//            row 0     0 0 x x x x x 0 0      Rows of the plane, converted and with zeros around them, in a ring in the
-//   out 0    row 1     0 0 x x x x x 0 0      first-level cache. A register tile of R output rows and V registers
-//   out 1    row 2     0 0 x x x x x 0 0      passes down them: a loaded register serves min(R, kh) rows, a tap V
-//            row 3     0 0 x x x x x 0 0      registers. kh kw multiply-adds a pixel; 1 / min(R, kh) loads each.
+//              row 0     0 0 x x x x x 0 0      A ring in the first-level cache holds rows of the plane, converted and
+//     out 0    row 1     0 0 x x x x x 0 0      padded with zeros. A register tile of R output rows and V registers
+//     out 1    row 2     0 0 x x x x x 0 0      goes down them. A loaded register serves min(R, kh) rows, a tap V
+//              row 3     0 0 x x x x x 0 0      registers: kh kw multiply-adds, 1 / min(R, kh) loads each.
 //
-// Rows outside the image are left out where all taps are finite, which changes no more than the sign of a zero.
+// Rows outside the image are left out if all taps are finite. Only the sign of a zero may differ.
 
 template <typename A>
 class Planes {
@@ -29,7 +28,7 @@ class Planes {
       rows_ = kTallRows;
     window_rows_ = (rows_ - 1) * place.stride_y + (p.kh - 1) * place.dilation_y + 1;
     pointers_.resize(window_rows_);
-    // Whole planes where they fit the first-level cache.
+    // The ring holds whole planes if they fit the first-level cache.
     constexpr int64_t kPlaneElements = (24 << 10) / sizeof(A);
     const bool whole = plan.tile_h >= p.out.h && p.in.h * (p.in.w + (p.kw - 1) * place.dilation_x) <= kPlaneElements;
     slots_ = whole ? p.in.h : window_rows_;
@@ -38,7 +37,7 @@ class Planes {
     in_place_ = p.out.dtype == kDtypeOf<A> && p.out.stride_w == 1 && p.activation == Activation::none;
   }
 
-  // The outputs y * x of plane `plane` (n, then channels).
+  // Computes outputs y * x of plane `plane` (n, then channels).
   void unit(int64_t plane, Range y, Range x) {
     n_ = plane / p_.out.c, c_ = plane % p_.out.c;
     source_ = pixel_of(p_.in, n_, c_ / p_.multiplier(), 0, 0, 0);
@@ -50,7 +49,7 @@ class Planes {
   }
 
  private:
-  // How wide the tiles of a row of `width` columns are: as even as can be.
+  // The width, in steps, of the tiles of a row of `width` columns: all tiles have about the same width.
   static int steps_of(int64_t width) {
     const int64_t steps = ceil_div(width, kStep<A>);
     return int(ceil_div(steps, ceil_div(steps, kMostSteps)));
@@ -72,13 +71,13 @@ class Planes {
     if (x.begin == x_.begin && x.end == x_.end) return;
     x_ = x;
     const Placement& place = p_.place;
-    const int64_t reach = (p_.kw - 1) * place.dilation_x, step = place.stride_x;
-    const int64_t first = x.begin * step - place.pad_x, count = (x.size() - 1) * step + reach + 1;
+    const int64_t window_width = (p_.kw - 1) * place.dilation_x, step = place.stride_x;
+    const int64_t first = x.begin * step - place.pad_x, count = (x.size() - 1) * step + window_width + 1;
     const Range inside = positions_inside({0, count}, first, 1, p_.in.w);
     lead_ = inside.begin, pixels_ = inside.size(), from_ = first + inside.begin;
-    // Tiles run over the row's end by less than a register, and by the taps' reach.
-    segment_ = round_up(x.size() + reach / step + 2 * kLanes<A>, 16);
-    phases_ = step == 2 ? 2 : std::min(step, reach + 1);
+    // Tiles read beyond the end of the row by less than a register and by the width of a window.
+    segment_ = round_up(x.size() + window_width / step + 2 * kLanes<A>, 16);
+    phases_ = step == 2 ? 2 : std::min(step, window_width + 1);
     for (int64_t j = 0; j < p_.kw; ++j) {
       const int64_t at = j * place.dilation_x;
       offset_[j] = at % step * segment_ + at / step;
@@ -95,7 +94,7 @@ class Planes {
     if (p_.out.stride_w != 1) packed_.resize(x.size() * size_of(p_.out.dtype));
   }
 
-  // Input rows y .. y + rows to neighbouring places of the ring.
+  // Copies input rows y .. y + rows to neighbouring slots of the ring.
   void fill(int64_t y, int64_t rows, A* to) {
     const Image& in = p_.in;
     const int64_t size = size_of(in.dtype);
@@ -110,7 +109,7 @@ class Planes {
     }
   }
 
-  // The line's pixels f, f + stride, ... become segment f.
+  // Pixels f, f + stride, ... of the line become segment f.
   void deinterleave(A* to) const {
     const int64_t step = p_.place.stride_x, used = segment_ - kLanes<A>;
     if constexpr (std::is_same_v<A, float>)
@@ -126,7 +125,7 @@ class Planes {
       for (int64_t k = 0; k < used; ++k) to[f * segment_ + k] = line_[f + k * step];
   }
 
-  // Has the input rows first .. first + count in place.
+  // Fills the ring with input rows first .. first + count, and points pointers_ to them.
   void point(int64_t first, int64_t count) {
     const int64_t h = p_.in.h;
     // A ring that holds the plane is filled at once.
@@ -209,7 +208,7 @@ class Planes {
   int rows_ = 1, steps_ = 1;
   PlaneRun<A> run_ = nullptr, run_last_ = nullptr;
   int64_t window_rows_ = 0, slots_ = 0;  // input rows under a tile's windows; in the ring
-  bool tall_ = false;                    // a window of any height that output rows share: core/cpu/correlate.h
+  bool tall_ = false;                    // by core/cpu/correlate.h, for windows of any height
   bool in_place_ = false, skip_ = false;
   int64_t n_ = 0, c_ = 0;
   const char* source_ = nullptr;
@@ -226,7 +225,7 @@ class Planes {
   std::vector<char> packed_;
 };
 
-// f(plane, y, x) for each unit: a plane (n, then channels), and which of its outputs.
+// Calls f(plane, y, x) for each unit: a plane (n, then channels), output rows y and columns x.
 template <typename F>
 void each_plane_unit(const Depthwise& p, const Plan& plan, Range units, F f) {
   const int64_t across = ceil_div(p.out.w, plan.tile_w), down = ceil_div(p.out.h, plan.tile_h);

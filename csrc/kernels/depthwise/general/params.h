@@ -1,4 +1,4 @@
-// What GENERAL's launch and kernel agree on.
+// GENERAL: the parameters of its kernel.
 #pragma once
 
 #include "core/problem.h"
@@ -9,7 +9,7 @@ struct GeneralArgs {
   Depthwise p;
   int64_t groups_of_four;  // per row
   int64_t threads;         // in all
-  bool channels_inner;     // lanes follow the channels, which lie innermost in memory
+  bool channels_inner;     // lanes follow the channels, the innermost axis in memory
 };
 
 }  // namespace torch_conv::depthwise

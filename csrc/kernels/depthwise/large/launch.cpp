@@ -6,10 +6,10 @@ namespace torch_conv::depthwise {
 
 void launch_large(const Depthwise& p, const Plan& plan, const Site& site) {
   launch(plan, site,
-         LargePlanesArgs{.p = p,
-                         .s = own_config<LargePlanesShape>(p, plan),
-                         .multiplier = int(p.multiplier()),
-                         .store_words = rows_start_on(p.out, 4 * size_of(p.out.dtype))});
+         LargeArgs{.p = p,
+                   .s = own_config<LargeShape>(p, plan),
+                   .multiplier = int(p.multiplier()),
+                   .store_vectors = rows_start_on(p.out, 4 * size_of(p.out.dtype))});
 }
 
 }  // namespace torch_conv::depthwise

@@ -1,4 +1,4 @@
-// What LARGE's launch and kernel agree on.
+// LARGE: the parameters of its kernel.
 #pragma once
 
 #include "core/problem.h"
@@ -8,8 +8,8 @@ namespace torch_conv::depthwise {
 constexpr int kLargeRows = 4, kLargeColumns = 8;  // outputs of a thread
 constexpr int kLargeZeroRow = 256;                // bytes of zeros, for rows outside
 
-struct LargePlanesShape {
-  int side = 0;                // lanes of a warp side by side
+struct LargeShape {
+  int side = 0;                // neighbouring lanes of a warp on one slab
   int images = 0, strips = 0;  // 32 / side in all
   int strip_rows = 0;
   int tile_h = 0, tile_w = 0, tiles_y = 0, tiles_x = 0;
@@ -20,11 +20,11 @@ struct LargePlanesShape {
   int warps = 0;
 };
 
-struct LargePlanesArgs {
+struct LargeArgs {
   Depthwise p;
-  LargePlanesShape s;
+  LargeShape s;
   int multiplier;
-  bool store_words;  // four outputs as one word
+  bool store_vectors;  // of four outputs
 };
 
 }  // namespace torch_conv::depthwise

@@ -1,4 +1,4 @@
-// LARGE: large windows by plain multiply-adds.
+// LARGE: large windows by multiply-adds.
 #pragma once
 
 #include "kernels/depthwise/config.h"
@@ -8,8 +8,8 @@ namespace torch_conv::depthwise {
 
 void launch_large(const Depthwise& p, const Plan& plan, const Site& site);
 
-inline LargePlanesShape large_planes_shape(const Depthwise& p, int side, int images) {
-  LargePlanesShape s;
+inline LargeShape large_shape(const Depthwise& p, int side, int images) {
+  LargeShape s;
   const int kh = int(p.kh), kw = int(p.kw);
   s.side = side, s.images = images, s.strips = 32 / side / images;
   const int wide = side * kLargeColumns;
@@ -21,7 +21,7 @@ inline LargePlanesShape large_planes_shape(const Depthwise& p, int side, int ima
   s.strip_rows = int(ceil_div(s.tile_h, s.strips));
   s.row_groups = int(ceil_div(s.strip_rows, kLargeRows));
   s.slab_columns = int(round_up(s.tile_w + kw - 1, 4));
-  // Neighbouring slabs lie 16 bytes apart modulo 32, so that 8 lanes read different banks.
+  // Neighbouring slabs are 16 bytes apart modulo 32, so that 8 lanes read different banks.
   const auto filler = [](int bytes) { return ((16 - bytes) % 32 + 32) % 32; };
   const int rows = int(std::min<int64_t>(p.in.h, s.tile_h + kh - 1));
   s.pitch = 4 * s.slab_columns;
@@ -34,14 +34,14 @@ inline LargePlanesShape large_planes_shape(const Depthwise& p, int side, int ima
   return s;
 }
 
-// As many images as leave room for a second block; fewer for small batches.
-inline LargePlanesShape large_planes_shape(const Depthwise& p, const Arch& arch) {
+// As many images as let a second block fit; fewer for small batches.
+inline LargeShape large_shape(const Depthwise& p, const Arch& arch) {
   const int side = p.out.w <= kLargeColumns ? 1 : p.out.w <= 2 * kLargeColumns ? 2 : 4;
   int images = 32 / side;
   while (images > 1 &&
-         (images / 2 >= p.out.n || large_planes_shape(p, side, images).shared_bytes > (arch.shared_bytes - 2048) / 2))
+         (images / 2 >= p.out.n || large_shape(p, side, images).shared_bytes > (arch.shared_bytes - 2048) / 2))
     images /= 2;
-  return large_planes_shape(p, side, images);
+  return large_shape(p, side, images);
 }
 
 inline const char* large_refusal(const Depthwise& p, const Arch& arch) {
@@ -55,13 +55,13 @@ inline const char* large_refusal(const Depthwise& p, const Arch& arch) {
     return "padding not smaller than the window";
   if (!below(kMostSide, {p.in.h, p.in.w, p.out.h, p.out.w, p.out.n, p.out.c})) return "an axis of 2^30";
   if (double(p.out.n * p.out.c) * double(ceil_div(p.out.h, 32) * ceil_div(p.out.w, 32)) >= 1 << 30) return "2^30 tiles";
-  return large_planes_shape(p, arch).shared_bytes > arch.shared_bytes ? "too little shared memory" : nullptr;
+  return large_shape(p, arch).shared_bytes > arch.shared_bytes ? "too little shared memory" : nullptr;
 }
 
 // Measured on one NVIDIA H200, microseconds: 64x384x32x32 float32 31x31 1035, 13x13 439, 1x384x32x32 31x31 66,
 // 64x768x14x14 13x13 266; float16 64x384x32x32 31x31 974.
 inline void configure_large(const Depthwise& p, const Arch& arch, Plan& plan) {
-  const LargePlanesShape s = large_planes_shape(p, arch);
+  const LargeShape s = large_shape(p, arch);
   plan.why = "rows in registers, broadcast taps";
   plan.tile_w = s.tile_w;
   plan.tile_h = s.tile_h;

@@ -123,35 +123,12 @@ __device__ __noinline__ void recompute(const Depthwise& p, int64_t n, int64_t c,
       from_acc<T>(activated<kind>(sum + bias));
 }
 
-}  // namespace large_mma
-
-template <typename T, LargeMmaTile tile, Activation kind>
-__global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_constant__ LargeMmaArgs a) {
-  using namespace large_mma;
-  constexpr int kRows = tile.rows, kBlocks = tile.blocks, kSpans = tile.spans, kLag = tile.lag, kApart = tile.apart;
-  constexpr int kFirstPair = tile.first_pair, kEndPair = tile.end_pair;
-  constexpr bool kGuard = tile.guard;
-  extern __shared__ __align__(128) unsigned char large_shared[];
+// Loads the input and the taps of a block into shared memory. Returns whether a tap is not finite.
+template <typename T, LargeMmaTile tile>
+__device__ __forceinline__ bool load_block(const LargeMmaArgs& a, const Slab& slab, unsigned char* large_shared,
+                                           int first_image, int first_channel, int channels, int y_tile) {
   const Depthwise& p = a.p;
   const LargeMmaShape& s = a.s;
-  const int kh = int(p.kh), pad = int(p.place.pad_y);
-
-  // The block's tile. Its index counts, innermost first: columns, rows, channels, images.
-  const unsigned along_y = a.by_tiles_x.divide(blockIdx.x), group = a.by_tiles_y.divide(along_y),
-                 image_group = a.by_channel_groups.divide(group);
-  const int x_tile = int(blockIdx.x - along_y * s.tiles_x) * s.tile_w,
-            y_tile = int(along_y - group * s.tiles_y) * s.tile_h;
-  const int first_channel = int(group - image_group * a.channel_groups) * s.channels,
-            first_image = int(image_group) * s.images;
-  const int channels = min(s.channels, int(p.out.c) - first_channel);
-  Slab slab;
-  slab.row = max(-pad, -y_tile);
-  slab.row_end = min(s.tile_h + kh - 1 - pad, int(p.in.h) - y_tile);
-  slab.column = max(0, x_tile - s.lead);
-  constexpr int kUnit = 16 * kApart;
-  slab.column_end = min((int(p.in.w) + kUnit - 1) / kUnit * kUnit, slab.column + s.slab_columns);
-  slab.column_end = max(slab.column_end, slab.column);
-
   const auto clear = [&](unsigned char* from, int bytes) {
     for (int e = 16 * int(threadIdx.x); e < bytes; e += 16 * int(blockDim.x))
       *reinterpret_cast<uint4*>(from + e) = make_uint4(0, 0, 0, 0);
@@ -190,12 +167,67 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
   for (int c = 0; c < channels; ++c)
     taps_not_finite |=
         write_taps<T, tile>(a, large_shared + kLargeMmaHead + c * s.channel_bytes + s.table,
-                            static_cast<const T*>(p.weight) + int64_t(first_channel + c) * (kh * int(p.kw)));
+                            static_cast<const T*>(p.weight) + int64_t(first_channel + c) * (int(p.kh) * int(p.kw)));
   async_wait_all();
 #if __CUDA_ARCH__ >= 900
   if (a.plane_bytes) tma::barrier_wait(arrived, 0);
 #endif
-  taps_not_finite = __syncthreads_or(taps_not_finite);
+  return __syncthreads_or(taps_not_finite);
+}
+
+// A bit for each sum that is not finite.
+template <int kRows, int kBlocks>
+__device__ __forceinline__ uint64_t bits_of_not_finite(const float (&sum)[kRows][kBlocks][4]) {
+  float probe = 0;
+#pragma unroll
+  for (int j = 0; j < kRows; ++j)
+#pragma unroll
+    for (int t = 0; t < kBlocks; ++t)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) probe = fmaf(sum[j][t][e], 0.f, probe);
+  uint64_t wrong = 0;
+  if (probe != 0) {
+#pragma unroll
+    for (int j = 0; j < kRows; ++j)
+#pragma unroll
+      for (int t = 0; t < kBlocks; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (sum[j][t][e] * 0.f != 0) wrong |= uint64_t(1) << ((j * kBlocks + t) * 4 + e);
+  }
+  return wrong;
+}
+
+}  // namespace large_mma
+
+template <typename T, LargeMmaTile tile, Activation kind>
+__global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_constant__ LargeMmaArgs a) {
+  using namespace large_mma;
+  constexpr int kRows = tile.rows, kBlocks = tile.blocks, kSpans = tile.spans, kLag = tile.lag, kApart = tile.apart;
+  constexpr int kFirstPair = tile.first_pair, kEndPair = tile.end_pair;
+  constexpr bool kGuard = tile.guard;
+  extern __shared__ __align__(128) unsigned char large_shared[];
+  const Depthwise& p = a.p;
+  const LargeMmaShape& s = a.s;
+  const int kh = int(p.kh), pad = int(p.place.pad_y);
+
+  // The block's tile. Its index counts, innermost first: columns, rows, channels, images.
+  const unsigned along_y = a.by_tiles_x.divide(blockIdx.x), group = a.by_tiles_y.divide(along_y),
+                 image_group = a.by_channel_groups.divide(group);
+  const int x_tile = int(blockIdx.x - along_y * s.tiles_x) * s.tile_w,
+            y_tile = int(along_y - group * s.tiles_y) * s.tile_h;
+  const int first_channel = int(group - image_group * a.channel_groups) * s.channels,
+            first_image = int(image_group) * s.images;
+  const int channels = min(s.channels, int(p.out.c) - first_channel);
+  Slab slab;
+  slab.row = max(-pad, -y_tile);
+  slab.row_end = min(s.tile_h + kh - 1 - pad, int(p.in.h) - y_tile);
+  slab.column = max(0, x_tile - s.lead);
+  constexpr int kUnit = 16 * kApart;
+  slab.column_end = min((int(p.in.w) + kUnit - 1) / kUnit * kUnit, slab.column + s.slab_columns);
+  slab.column_end = max(slab.column_end, slab.column);
+
+  const bool taps_not_finite = load_block<T, tile>(a, slab, large_shared, first_image, first_channel, channels, y_tile);
 
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   const int g = lane / 4, q = lane % 4;
@@ -282,24 +314,7 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
       else add_rows(std::false_type{}, i);
     }
 
-    // A bit for each sum that is not finite.
-    float probe = 0;
-#pragma unroll
-    for (int j = 0; j < kRows; ++j)
-#pragma unroll
-      for (int t = 0; t < kBlocks; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) probe = fmaf(sum[j][t][e], 0.f, probe);
-    uint64_t wrong = 0;
-    if (probe != 0) {
-#pragma unroll
-      for (int j = 0; j < kRows; ++j)
-#pragma unroll
-        for (int t = 0; t < kBlocks; ++t)
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
-            if (sum[j][t][e] * 0.f != 0) wrong |= uint64_t(1) << ((j * kBlocks + t) * 4 + e);
-    }
+    uint64_t wrong = bits_of_not_finite(sum);
     if (taps_not_finite) wrong = ~uint64_t(0);
 
     // These positions are computed a second time. So they take no registers while the sums are made.

@@ -1,6 +1,8 @@
 // PLANES: small planes that are contiguous in memory; a block computes several whole planes.
 #pragma once
 
+#include <numeric>
+
 #include "kernels/depthwise/config.h"
 #include "kernels/depthwise/planes/params.h"
 
@@ -81,12 +83,10 @@ inline PlanesConfig planes_config(const Depthwise& p, const Arch& arch) {
   return c;
 }
 
-inline int64_t gcd_of(int64_t a, int64_t b) { return b ? gcd_of(b, a % b) : a; }
-
 inline const char* planes_refusal(const Depthwise& p, const Arch& arch) {
   const Placement& s = p.place;
   const auto dense = [](const Image& x) {
-    const int64_t alignment = gcd_of(16, x.w * size_of(x.dtype));  // of rows, in bytes
+    const int64_t alignment = std::gcd(int64_t(16), x.w * size_of(x.dtype));  // of rows, in bytes
     return (x.stride_w == 1 || x.w == 1) && (x.stride_h == x.w || x.h == 1) && (x.stride_c == x.h * x.w || x.c == 1) &&
            reinterpret_cast<uintptr_t>(x.data) % alignment == 0 &&
            (x.n == 1 || x.stride_n * size_of(x.dtype) % alignment == 0);

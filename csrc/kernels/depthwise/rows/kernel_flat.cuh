@@ -1,16 +1,16 @@
 // ROWS without gaps, as one long row: a lane computes 16 bytes that may end one row and begin the next.
 //
 // clang-format off
-//      input        x x x x x x x x|y y y y y y y|z z z        rows x, y, z of a tensor that has no gaps
-//     16 bytes   |       |       |       |       |
-//                       <--- span --->                        footprint of V outputs
-//     output             |o o o|o|                            one aligned store
-//                         sums of x's taps over x, of y's over y
+//       input        xxxxxxxxxxxxxxx|yyyyyyyyyyyyy|zzzzz        rows x, y, z of a tensor that has no gaps
+//       16 bytes   |       |       |       |       |
+//                         <--- span --->                        footprint of V outputs
+//       output             |o o o|o|                            one aligned store
+//                           sums of x's taps over x, of y's over y
 // clang-format on
 //
-// A lane with outputs of one row makes V sums. A lane with outputs of two rows makes the sums of both, each over a copy
-// of the values in which the other row is zeros, and takes those of its outputs. If one lane of a warp has two rows,
-// all lanes do so. No row is shorter than a vector.
+// A lane with outputs of one row makes V sums. A lane with outputs of two rows makes V sums of each. These sums take a
+// copy of the values in which the other row is zeros. Then the lane selects those of its outputs. If one lane of a warp
+// has two rows, all lanes do so. No row is shorter than a vector.
 //
 // Device memory an output: 1 read, 1 write, all of it aligned; 2 K flops, 4 K at the ends of rows.
 #pragma once

@@ -8,8 +8,8 @@
 //     output row          | P | P | P | ... | P |                    stored through shared memory, as it was loaded
 // clang-format on
 //
-// Shared memory holds the accumulation type. A lane has P numbers and, if P is more than 4, 16 bytes of padding, so
-// that the vectors of the lanes lie in different banks. A warp synchronises with no other: each has its own memory.
+// Shared memory holds the accumulation type. A lane has P numbers. If P is more than 4, 16 bytes of padding put
+// the vectors of the lanes into different banks. A warp synchronises with no other: each has its own memory.
 //
 // Device memory an output: 1 read, 1 write, K - 1 elements more a warp. Per 32 P outputs a lane issues P K
 // multiply-adds, (P + K) / 4 + K / 4 loads of 16 bytes and about 9 P other instructions.

@@ -1,22 +1,23 @@
-// ROWS_MMA: long windows along rows as banded products on tensor cores, straight from device memory to registers.
+// ROWS_MMA: long windows along rows as banded matrices on tensor cores, from device memory straight to registers.
 //
 // clang-format off
-//     positions   0      16     32     48               a row is cut into segments of kTiles tiles of 16 outputs;
-//   outputs 0 +------+------+------+                    8 segments, of one row or of several images' rows of the same
-//           |w w w w w      |      |   A: the window,   channel, are the columns of B
-//           |  w w w w w    |      |   16 outputs x     +--+--+--   B: 16 positions x 8 segments, as they lie: a lane's
-//           |    w w w w w  |      |   kBlocks blocks   |  |  |        8 bytes are the 4 positions of its k slots
-//        15 +------+------+------+     of 16 positions  |  |  |
+//       positions   0      16     32     48             A row is cut into segments of kTiles tiles of 16 outputs. 8
+//     outputs 0 +------+------+------+                  segments, of one row or of several images' rows of the same
+//             |w w w w w      |      |   A: the window, channel, are the columns of B.
+//             |  w w w w w    |      |   16 outputs x   +--+--+--   B: 16 positions x 8 segments, in the layout of
+//             |    w w w w w  |      |   kBlocks blocks |  |  |        memory: 8 bytes of a lane are the 4 positions of
+//          15 +------+------+------+     of 16 positions|  |  |        its k slots
 //                                                       +--+--+--
 // clang-format on
-// Row m of A is output 2m for m < 8 and 2 (m - 8) + 1 above, so that a lane's two sums of a segment are neighbours: one
-// 32-bit store. k slots 2q, 2q+1, 2q+8, 2q+9 mean positions 4q .. 4q+3. Blocks begin where the row's memory is aligned
-// to 8 bytes, `shift` positions before the first tap of a tile's first output, and the band is shifted by as many; so
-// rows may begin anywhere, as long as those that share a warp agree.
 //
-// Per 128 outputs: kBlocks products, (kTiles + kBlocks - 1) / kTiles loads of 8 bytes a lane, 2 stores of 4 bytes.
-// Device memory an output: 1 read, 1 write. A product of zero and a number that is not finite is NaN: outputs that
-// became NaN are made again by the chain of multiply-adds.
+// Row m of A is output 2m for m < 8 and 2 (m - 8) + 1 above. So a lane's two sums of a segment are neighbours, which
+// one 32-bit store takes. k slots 2q, 2q+1, 2q+8, 2q+9 are positions 4q .. 4q+3. Blocks begin where the row's memory is
+// aligned to 8 bytes, `shift` positions before the first tap of a tile's first output. The band is shifted by as many.
+// So rows have any alignment, if those of a warp have the same.
+//
+// Per 128 outputs: kBlocks mma, (kTiles + kBlocks - 1) / kTiles loads of 8 bytes a lane, 2 stores of 4 bytes.
+// Device memory an output: 1 read, 1 write. A product of zero and a number that is not finite is NaN. A chain of
+// multiply-adds computes outputs that are NaN again.
 #pragma once
 
 #include "core/activation.h"
@@ -29,7 +30,7 @@ namespace torch_conv::depthwise {
 
 namespace rows_mma {
 
-// A segment: its row, and the position of its first output in an aligned row.
+// The image of a segment, and the position of its first output in an aligned row.
 struct Segment {
   int64_t n;
   int x;
@@ -41,19 +42,19 @@ __device__ __forceinline__ Segment segment_of(const RowsMmaArgs& a, uint32_t col
   return {n, int(column - n * a.segments.divisor) * (16 * kTiles)};
 }
 
-// Up to four positions from `at` on, some of them outside the row: zeros.
+// Four positions from `at` on, with zeros for those outside the row.
 template <typename T>
-__device__ __forceinline__ uint2 read_part(const T* row, int at, int size) {
+__device__ __forceinline__ uint2 load_masked(const T* row, int at, int size) {
   uint32_t part[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) part[i] = unsigned(at + i) < unsigned(size) ? row[at + i].bits : 0;
   return make_uint2(part[0] | part[1] << 16, part[2] | part[3] << 16);
 }
 
-// Outputs [x, x + 2) of a row: those that are NaN again, one multiply-add after the other.
+// Computes those of the outputs [x, x + 2) of a row that are NaN, as chains.
 template <typename T, Activation kind>
-__device__ __noinline__ void again(const T* in, T* out, const T* weight, float bias, int x, int in_w, int out_w,
-                                   int pad, int k) {
+__device__ __noinline__ void recompute(const T* in, T* out, const T* weight, float bias, int x, int in_w, int out_w,
+                                       int pad, int k) {
   for (int e = 0; e < 2; ++e, ++x) {
     if (unsigned(x) >= unsigned(out_w)) continue;
     const float value = to_acc<float>(out[x]);
@@ -67,33 +68,13 @@ __device__ __noinline__ void again(const T* in, T* out, const T* weight, float b
   }
 }
 
-}  // namespace rows_mma
-
-// kBlocks: of 16 positions for a tile; kTiles: of a segment; kSets: of 8 segments, a warp's.
-template <typename T, int kBlocks, int kTiles, int kSets, Activation kind>
-__global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(const __grid_constant__ RowsMmaArgs a) {
-  using namespace rows_mma;
+// Loads the blocks of kSets segments, the first of which is segment `first` + g. Returns zeros outside the rows.
+template <int kBlocks, int kTiles, int kSets, typename T>
+__device__ __forceinline__ void load_blocks(const RowsMmaArgs& a, const T* in, uint32_t first, int begin, int g, int q,
+                                            uint2 (&data)[kSets][kTiles + kBlocks - 1]) {
   constexpr int kLoads = kTiles + kBlocks - 1;
-  const uint32_t warp = blockIdx.x * kRowsMmaWarps + threadIdx.x / 32;
-  if (warp >= a.warps) return;
-  const int lane = threadIdx.x % 32, q = lane % 4, g = lane / 4;
-
-  // The warp's channel, and the first of its columns.
-  const uint32_t slow = a.fastest.quotient(warp), fast = warp - slow * a.fastest.divisor;
-  const uint32_t c = a.channels_first ? fast : slow;
-  const uint32_t first = (a.channels_first ? slow : fast) * (8 * kSets);
-  const T* const in = static_cast<const T*>(a.in) + a.multiplier.quotient(c) * a.in_stride_c;
-  T* const out = static_cast<T*>(a.out) + c * a.out_stride_c;
-  const T* const weight = static_cast<const T*>(a.weight) + int64_t(c) * a.k;
-
-  // Tiles begin on 4 bytes of the output, blocks on 8 of the input. All rows of the channel agree.
-  const int odd = int(reinterpret_cast<uintptr_t>(out) / 2) & 1;
-  const int shift = (int(reinterpret_cast<uintptr_t>(in) / 2) - odd - a.pad) & 3;
-  const int begin = -odd - a.pad - shift;    // position of the first block of a row's first tile
-  const bool ragged = (begin | a.in_w) & 3;  // words may lie across a row's end
-
-  // Of a segment within a row, only the blocks at its ends may lie across the row's.
-  uint2 data[kSets][kLoads];
+  const bool ragged = (begin | a.in_w) & 3;  // vectors may cross the ends of a row
+  // Only the blocks at the ends of a segment may cross the ends of the row.
 #pragma unroll
   for (int i = 0; i < kSets; ++i) {
     const uint32_t column = first + 8 * i + g;
@@ -118,11 +99,11 @@ __global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(cons
       for (int b = 0; b < kLoads; ++b) load(b);
     }
     if (ragged) {
-      // The only words that lie across the row's ends.
+      // Only these vectors cross the ends of the row.
       const auto patch = [&](int p) {
         const int by = p - at;
         if (by % 16 != 0 || by < 0 || by >= 16 * kLoads) return;
-        const uint2 part = read_part(row, p, size);
+        const uint2 part = load_masked(row, p, size);
 #pragma unroll
         for (int b = 0; b < kLoads; ++b)
           if (by == 16 * b) data[i][b] = part;
@@ -131,6 +112,34 @@ __global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(cons
       patch(size - ((size - begin) & 3));
     }
   }
+}
+
+}  // namespace rows_mma
+
+// kBlocks blocks of 16 positions are the footprint of a tile. A segment has kTiles tiles, a warp kSets sets of 8
+// segments.
+template <typename T, int kBlocks, int kTiles, int kSets, Activation kind>
+__global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(const __grid_constant__ RowsMmaArgs a) {
+  using namespace rows_mma;
+  const uint32_t warp = blockIdx.x * kRowsMmaWarps + threadIdx.x / 32;
+  if (warp >= a.warps) return;
+  const int lane = threadIdx.x % 32, q = lane % 4, g = lane / 4;
+
+  // The warp's channel, and the first of its columns.
+  const uint32_t slow = a.fastest.quotient(warp), fast = warp - slow * a.fastest.divisor;
+  const uint32_t c = a.channels_first ? fast : slow;
+  const uint32_t first = (a.channels_first ? slow : fast) * (8 * kSets);
+  const T* const in = static_cast<const T*>(a.in) + a.multiplier.quotient(c) * a.in_stride_c;
+  T* const out = static_cast<T*>(a.out) + c * a.out_stride_c;
+  const T* const weight = static_cast<const T*>(a.weight) + int64_t(c) * a.k;
+
+  // Tiles begin on 4 bytes of the output, blocks on 8 of the input. All rows of the channel agree.
+  const int odd = int(reinterpret_cast<uintptr_t>(out) / 2) & 1;
+  const int shift = (int(reinterpret_cast<uintptr_t>(in) / 2) - odd - a.pad) & 3;
+  const int begin = -odd - a.pad - shift;  // position of the first block of a row's first tile
+
+  uint2 data[kSets][kTiles + kBlocks - 1];
+  load_blocks<kBlocks, kTiles>(a, in, first, begin, g, q, data);
 
   uint32_t band[kBlocks][4];
 #pragma unroll
@@ -146,7 +155,7 @@ __global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(cons
   }
   const float bias = a.bias ? to_acc<float>(static_cast<const T*>(a.bias)[c]) : 0.f;
 
-  float smeared = 0;  // NaN once a sum was not finite
+  float not_finite = 0;  // NaN after a sum that is not finite
 #pragma unroll
   for (int i = 0; i < kSets; ++i) {
     T* to[2];
@@ -166,7 +175,7 @@ __global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(cons
 #pragma unroll
       for (int b = 0; b < kBlocks; ++b) mma_add<T>(sum, band[b], data[i][t + b].x, data[i][t + b].y);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) smeared = fmaf(sum[e], 0.f, smeared);
+      for (int e = 0; e < 4; ++e) not_finite = fmaf(sum[e], 0.f, not_finite);
 #pragma unroll
       for (int h = 0; h < 2; ++h)
         store(h, round_pair<T>(activated<kind>(sum[h] + bias), activated<kind>(sum[2 + h] + bias)));
@@ -188,7 +197,7 @@ __global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(cons
     }
   }
 
-  if (smeared == smeared) return;
+  if (not_finite == not_finite) return;
 #pragma unroll 1
   for (int i = 0; i < 2 * kSets; ++i) {
     const uint32_t column = first + i / 2 * 8 + 2 * q + i % 2;
@@ -196,8 +205,8 @@ __global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(cons
     const Segment s = segment_of<kTiles>(a, column);
 #pragma unroll 1
     for (int t = 0; t < kTiles; ++t)
-      again<T, kind>(in + s.n * a.in_stride_n, out + s.n * a.out_stride_n, weight, bias, s.x - odd + 2 * g + 16 * t,
-                     a.in_w, a.out_w, a.pad, a.k);
+      recompute<T, kind>(in + s.n * a.in_stride_n, out + s.n * a.out_stride_n, weight, bias, s.x - odd + 2 * g + 16 * t,
+                         a.in_w, a.out_w, a.pad, a.k);
   }
 }
 

@@ -6,7 +6,7 @@ namespace torch_conv::depthwise {
 
 void launch_rows_mma(const Depthwise& p, const Plan& plan, const Site& site) {
   const auto& config = own_config<RowsMmaConfig>(p, plan);
-  // Neighbouring warps on neighbouring memory: rows of the next channel, or more of a long row.
+  // Neighbouring warps take neighbouring memory: rows of the next channel, or more of a long row.
   const bool channels_first = config.segments <= 8 * config.sets;
   launch(plan, site,
          RowsMmaArgs{.in = p.in.data,

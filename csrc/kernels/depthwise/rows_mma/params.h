@@ -1,4 +1,4 @@
-// What ROWS_MMA's launch and kernel agree on.
+// ROWS_MMA: the parameters of its kernel.
 #pragma once
 
 #include "kernels/depthwise/shared/divisor.h"
@@ -15,8 +15,8 @@ struct RowsMmaArgs {
   uint32_t warps;                    // in all
   uint32_t columns;                  // segments of a channel's rows in all images
   RowsDivisor segments, multiplier;  // segments of a row; outputs of an input channel
-  RowsDivisor fastest;               // how many warps lie side by side: the channels', or those of one channel
-  bool channels_first;
+  RowsDivisor fastest;               // the channels, or the warps of a channel: the index that changes first
+  bool channels_first;               // `fastest` is the channels
 };
 
 }  // namespace torch_conv::depthwise

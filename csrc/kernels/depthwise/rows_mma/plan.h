@@ -1,4 +1,4 @@
-// ROWS_MMA: which problems it serves, and how rows are cut into segments.
+// ROWS_MMA: long windows along rows on tensor cores.
 #pragma once
 
 #include "kernels/depthwise/config.h"
@@ -27,8 +27,11 @@ inline RowsMmaConfig rows_mma_config(const Depthwise& p) {
   int64_t least = 0;
   for (const int tiles : {8, 4, 2, 1}) {
     const int64_t segments = ceil_div(outputs, 16 * tiles), columns = segments * p.out.n;
-    // In products, and as much again for loads and stores. k = 31, one NVIDIA H200, 1024x256x202: tiles of 8 88 us, of
-    // 4 106, of 2 130, of 1 187; 1024x1024x64: of 4 71 us, of 2 88, of 1 147.
+    // The cost counts mma; loads and stores cost as much. k = 31, one NVIDIA H200, us with 8, 4, 2 and 1 tiles:
+    //
+    //     1024x256x202   88, 106, 130, 187
+    //     1024x1024x64   -,   71,  88, 147
+    //
     const int64_t cost = round_up(columns, 8) * (tiles * (config.blocks + 3) + config.blocks - 1);
     if (least && cost >= least) continue;
     least = cost;
@@ -41,15 +44,15 @@ inline RowsMmaConfig rows_mma_config(const Depthwise& p) {
 }
 
 inline const char* rows_mma_refusal(const Depthwise& p, const Arch&) {
-  if (p.sums == Sums::chain) return "sums of products in another order";
+  if (p.sums == Sums::chain) return "sums not by one chain";
   if (!half_precision(p.in.dtype)) return "no float16 or bfloat16";
   if (p.weights != p.in.dtype) return "windows of another dtype";
   if (const char* why = rows_layout_refusal(p)) return why;
   if (p.place.stride_x != 1 || p.place.dilation_x != 1) return "stride or dilation";
   if (p.kw > 63) return "more than 63 taps";
-  // Rows of a channel share the band, shifted as their memory is aligned; and where an image stands in the batch must
-  // not decide which products are added first.
-  if (p.out.n > 1 && (p.in.stride_n % 4 != 0 || p.out.stride_n % 2 != 0)) return "images begin on different words";
+  // All rows of a channel share a band, so that they need the same shift. So the order of an output's sum does not
+  // depend on the image's position in the batch.
+  if (p.out.n > 1 && (p.in.stride_n % 4 != 0 || p.out.stride_n % 2 != 0)) return "images of different alignment";
   const RowsMmaConfig config = rows_mma_config(p);
   if (p.out.c * config.units >= int64_t(1) << 31 || config.columns >= int64_t(1) << 30) return "2^31 warps";
   return nullptr;
@@ -57,7 +60,7 @@ inline const char* rows_mma_refusal(const Depthwise& p, const Arch&) {
 
 inline void configure_rows_mma(const Depthwise& p, const Arch&, Plan& plan) {
   const RowsMmaConfig config = rows_mma_config(p);
-  plan.why = "long windows along rows as banded products";
+  plan.why = "long windows along rows as banded matrices";
   plan.tile_w = 16 * config.tiles;
   plan.tile_h = 8 * config.sets;
   plan.threads = 32 * kRowsMmaWarps;

@@ -1,4 +1,4 @@
-// What variants for channels that lie innermost ask of the layout.
+// Layouts that variants for interleaved channels serve.
 #pragma once
 
 #include "core/refusals.h"
@@ -13,12 +13,12 @@ inline bool channels_start_on(const Image& x, int64_t bytes) {
          (x.w == 1 || x.stride_w * size_of(x.dtype) % bytes == 0);
 }
 
-// The image as bulk copies see it: rows of channels, planes of pixels, and rows of pixels one after the other.
+// The image of a bulk copy: the channels are its rows, the pixels of a row its planes.
 inline Image channels_as_rows(const Image& x) {
   return {x.data, x.dtype, x.n, x.h, 1, x.w, x.c, x.stride_n, x.stride_h, 0, x.stride_w, 1};
 }
 
-// What bulk copies of rows of channels ask.
+// Why bulk copies of rows of channels cannot serve a problem, or null.
 inline const char* channels_bulk_refusal(const Depthwise& p, const Arch& arch) {
   const Placement& at = p.place;
   if (p.sums == Sums::mma) return "no tensor cores";

@@ -5,7 +5,7 @@
 
 namespace torch_conv::depthwise {
 
-// Quotients of numbers below 2^31 by a number that is known before the launch: one multiplication.
+// Divides numbers below 2^31 by a constant of the launch, with one multiplication.
 struct RowsDivisor {
   uint32_t divisor, magic, shift, whole;  // whole: all ones where the divisor is 1, whose magic does not fit
 

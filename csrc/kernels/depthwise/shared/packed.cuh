@@ -1,4 +1,4 @@
-// Elements of rows packed in words of 32 bits: what the kernels of ROWS and WARPS do with them.
+// ROWS and WARPS: elements of rows, packed in words of 32 bits.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -8,7 +8,7 @@ namespace torch_conv::depthwise {
 
 namespace packed {
 
-// Element i of elements that lie in words one after the other.
+// Element i of contiguous words.
 template <typename T>
 __device__ __forceinline__ acc_t<T> element(const uint32_t* words, int i) {
   if constexpr (sizeof(T) == 8) {
@@ -24,7 +24,7 @@ __device__ __forceinline__ acc_t<T> element(const uint32_t* words, int i) {
   }
 }
 
-// Words of the elements [0, count) that begin at position `at` of a row of `size`; what lies outside becomes 0.
+// Clears elements outside a row of `size` elements. The words begin at position `at` of the row.
 template <typename T, int kWords>
 __device__ __forceinline__ void mask(uint32_t (&words)[kWords], int at, int size) {
 #pragma unroll
@@ -40,7 +40,7 @@ __device__ __forceinline__ void mask(uint32_t (&words)[kWords], int at, int size
   }
 }
 
-// The same element by element, where the vectors would reach beyond the tensor's memory.
+// Reads the elements inside a row one by one, where vectors would cross the end of the tensor's memory.
 template <typename T, int kWords>
 __device__ __forceinline__ void read_elements(uint32_t (&words)[kWords], const T* row, int at, int size) {
 #pragma unroll
@@ -58,7 +58,7 @@ __device__ __forceinline__ void read_elements(uint32_t (&words)[kWords], const T
   }
 }
 
-// Moves the words down by `elements`, less than 16 bytes of them.
+// Shifts the words down by `elements`, which are fewer than 16 bytes.
 template <typename T, int kWords>
 __device__ __forceinline__ void funnel(uint32_t (&words)[kWords], int elements) {
   int by = elements;  // in words, below
@@ -78,7 +78,7 @@ __device__ __forceinline__ void funnel(uint32_t (&words)[kWords], int elements) 
   }
 }
 
-// V sums into 16 bytes.
+// Rounds V sums to 16 bytes.
 template <typename T, int V>
 __device__ __forceinline__ Pack<V, T> round_all(const acc_t<T> (&sum)[V]) {
   Pack<V, T> pack;
@@ -94,7 +94,7 @@ __device__ __forceinline__ Pack<V, T> round_all(const acc_t<T> (&sum)[V]) {
   return pack;
 }
 
-// f(std::integral_constant<int, value>) for a value in [low, high) known only at run time.
+// Calls f(std::integral_constant<int, value>) for a run-time value in [low, high).
 template <int low, int high, typename F>
 __device__ __forceinline__ void with_constant(int value, const F& f) {
   if constexpr (high - low == 1) {

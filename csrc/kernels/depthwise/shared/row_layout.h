@@ -1,4 +1,4 @@
-// What variants for signals ask of the layout.
+// Layouts that variants for signals serve.
 #pragma once
 
 #include "core/refusals.h"
@@ -6,7 +6,7 @@
 
 namespace torch_conv::depthwise {
 
-// Why variants for signals, images of one row, cannot serve a problem: null, or its layout.
+// Why variants for signals, which are images of one row, cannot serve a problem, or null.
 inline const char* rows_layout_refusal(const Depthwise& p) {
   if (p.in.h != 1 || p.out.h != 1 || p.kh != 1) return "more than one row an image";
   if (p.place.pad_y != 0) return "padding above and below";
