@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from torch_conv.bench import checks
-from torch_conv.bench.copies import worth_a_copy
+from torch_conv.bench.copies import COPIES, worth_a_copy
+from torch_conv.bench.documents import OURS
 from torch_conv.bench.launches import planned
 from torch_conv.bench.sampling import (
     ENDLESS_S,
@@ -147,7 +148,7 @@ def measure(
         Candidate("copy_", lambda pair: pair[1].copy_(pair[0]), prepare=lambda x: moved[x.data_ptr()]),
         Candidate("add", lambda pair: torch.add(pair[0], 1, out=pair[1]), prepare=lambda x: moved[x.data_ptr()]),
     ]
-    ours = Candidate("torch_conv", row.ours, planned=True)
+    ours = Candidate(OURS, row.ours, planned=True)
     out_dtype = row.out_dtype or row.dtype
     expected = checks.crops(
         buffers[0], row.spatial, row.halo, row.border, row.reference, out_dtype, row.step, row.chained
@@ -180,9 +181,8 @@ def measure(
                         timing.rounds = SLOW_ROUNDS
                     if seconds > ONCE_S:
                         timing.rounds = 1
-                    if row.device == "cuda" and isinstance(
-                        result, Tensor
-                    ):  # torch's allocator counts only torch's tensors
+                    # torch's allocator counts only torch's tensors.
+                    if row.device == "cuda" and isinstance(result, Tensor):
                         timing.extra_bytes = extra_memory(calls[0])
                         timing.host_us = host_us(calls[0], seconds)
                     slow = seconds if timing.rounds < rounds or seconds > ENDLESS_S else 0.0
@@ -204,11 +204,18 @@ def measure(
         timings[name].median_us = statistics.median(seconds_each) * 1e6
         timings[name].iqr_us = (high - low) * 1e6
         timings[name].rounds = len(seconds_each)
+    return summarised(row, candidates, timings, left_out)
 
-    own = timings["torch_conv"]
-    copy = min((c.name for c in copies), key=lambda name: timings[name].median_us)
-    rivals = [c.name for c in candidates[3:] if c.name in timings and not c.own]
+
+def summarised(
+    row: Row, candidates: Sequence[Candidate], timings: dict[str, Timing], left_out: dict[str, str]
+) -> Result:
+    """The result of a row: its shares of the copy and of the multiply-adds, and its ratio to the best rival."""
+    own = timings[OURS]
+    copy = min(COPIES, key=lambda name: timings[name].median_us)
+    rivals = [c.name for c in candidates if c.name in timings and c.name not in (*COPIES, OURS) and not c.own]
     rival = min(rivals, key=lambda name: timings[name].median_us, default=None)
+    size = prod(row.shape) * row.dtype.itemsize
     flops, peak = 2 * row.taps * prod(row.shape), fma_peak(row.device)
     moved_bytes, share = round(2 * size * row.traffic), timings[copy].median_us * row.traffic / own.median_us
     return Result(
