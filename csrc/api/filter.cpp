@@ -10,10 +10,10 @@ namespace torch_conv {
 
 namespace {
 
-Algorithm checked_algorithm(const char* op, const std::string& word, int axes) {
+Algorithm checked_algorithm(const char* op, const std::string& name, int axes) {
   using enum Algorithm;
-  if (axes == 3) return algorithm_of(op, word, {automatic, direct});
-  return algorithm_of(op, word, {automatic, direct, tensor_core, fft, low_rank});
+  if (axes == 3) return algorithm_of(op, name, {automatic, direct});
+  return algorithm_of(op, name, {automatic, direct, tensor_core, fft, low_rank});
 }
 
 // The result before its allocation, in the layout of the images.
