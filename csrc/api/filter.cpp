@@ -55,7 +55,7 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
            .peers = peers_of(call, in.image, axes),
            .sums = sums};
   const Target target(call, input);
-  const auto decide = [&] { return dispatch_filter(call, target, axes, algorithm, kernel, options, window, p); };
+  const auto decide = [&] { return dispatch_filter({call, target, axes, algorithm, kernel, options, window, p}); };
   // `produce` does not fill an empty result; the decision's refusals apply all the same.
   const bool empty = p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;
   if (call.only_footprint() || empty) {
