@@ -10,10 +10,10 @@ namespace torch_conv {
 
 namespace {
 
-Algorithm checked_algorithm(const char* op, const std::string& word, int axes) {
+Algorithm checked_algorithm(const char* op, const std::string& name, int axes) {
   using enum Algorithm;
-  if (axes == 3) return algorithm_of(op, word, {automatic, direct});
-  return algorithm_of(op, word, {automatic, direct, tensor_core, fft, low_rank});
+  if (axes == 3) return algorithm_of(op, name, {automatic, direct});
+  return algorithm_of(op, name, {automatic, direct, tensor_core, fft, low_rank});
 }
 
 // The result before its allocation, in the layout of the images.
@@ -55,8 +55,8 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
            .peers = peers_of(call, in.image, axes),
            .sums = sums};
   const Target target(call, input);
-  const auto decide = [&] { return dispatch_filter(call, target, axes, algorithm, kernel, options, window, p); };
-  // `fill_result` does not fill an empty result; the decision's refusals apply all the same.
+  const auto decide = [&] { return dispatch_filter({call, target, axes, algorithm, kernel, options, window, p}); };
+  // `fill_result` does not fill an empty result; the refusals of the decision apply all the same.
   const bool empty = p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;
   if (call.only_footprint() || empty) {
     const FilterDecision d = decide();

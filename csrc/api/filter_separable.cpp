@@ -9,10 +9,10 @@ namespace torch_conv {
 
 namespace {
 
-Algorithm checked_algorithm(const char* op, const std::string& word, int axes) {
+Algorithm checked_algorithm(const char* op, const std::string& name, int axes) {
   using enum Algorithm;
-  if (axes == 3) return algorithm_of(op, word, {automatic, separable});
-  return algorithm_of(op, word, {automatic, fused, separable, tensor_core});
+  if (axes == 3) return algorithm_of(op, name, {automatic, separable});
+  return algorithm_of(op, name, {automatic, fused, separable, tensor_core});
 }
 
 // Whether the filter keeps every other pixel of every other row. The fused kernel family filters only these rows.

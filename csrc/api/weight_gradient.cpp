@@ -101,8 +101,8 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
     return {};
   }
   if (copied) {
-    const Image& lies = problem.grad;
-    const Sizes sizes = sizes_of(o.grad), strides{lies.stride_n, lies.stride_c, lies.stride_h, lies.stride_w};
+    const Image& layout = problem.grad;
+    const Sizes sizes = sizes_of(o.grad), strides{layout.stride_n, layout.stride_c, layout.stride_h, layout.stride_w};
     const auto make = [sizes, strides, new_axis = o.new_axis](const Tensor& from) {
       Tensor copy = empty_strided(device_of(from), sizes, strides, from.scalar_type());
       torch::stable::copy_(copy, Operands::image(from, new_axis));

@@ -25,28 +25,39 @@ void depend_on_values(const Call& call, const Tensor& kernel) {
 
 bool is_empty(const Image& x) { return x.n * x.c * x.d * x.h * x.w == 0; }  // families plan no empty results
 
+// The rank costs a few passes over the taps on the host; small windows and small images are faster without it.
+bool rank_may_matter(const FilterSize& size, const Tensor& kernel) {
+  constexpr int64_t kLeastTaps = 81, kLeastOutputs = 64 * 64;
+  return size.kh * size.kw >= kLeastTaps && size.out_h * size.out_w >= kLeastOutputs &&
+         !low_rank_refusal(kernel, {.h = size.kh, .w = size.kw}) && passes_seconds(size, 1) < direct_seconds(size);
+}
+
+void check_fft_span(const char* op, const FilterSize& size) {
+  const int64_t most = largest_fft_span(size);
+  check(std::max(size.span_h, size.span_w) <= most, op, "algorithm 'fft' cannot serve this call: the window spans ",
+        size.span_h, "x", size.span_w, " pixels, more than ", most, " along an axis");
+}
+
 class FilterDispatch {
  public:
-  FilterDispatch(Call& call, const Target& target, int axes, const Tensor& kernel, const WindowOptions& options,
-                 const Window& window, const Direct& p)
-      : call_(call),
-        target_(target),
-        axes_(axes),
-        kernel_(kernel),
-        options_(options),
-        window_(window),
-        p_(p),
-        size_(filter_size(p, target)),
-        mma_only_(p.sums == Sums::mma || depthwise_pinned()) {
-    if (axes == 2) decision_.sums = mma_only_ ? Sums::mma : call.whole ? call.whole->sums : depthwise_sums(p);
+  explicit FilterDispatch(const FilterRequest& request)
+      : request_(request),
+        call_(request.call),
+        target_(request.target),
+        p_(request.problem),
+        size_(filter_size(p_, target_)),
+        mma_only_(p_.sums == Sums::mma || depthwise_pinned()) {
+    if (request.axes == 2)
+      decision_.sums = mma_only_ ? Sums::mma : call_.whole ? call_.whole->sums : depthwise_sums(p_);
   }
 
-  FilterDecision decide(Algorithm asked) {
+  FilterDecision decide() {
+    const Algorithm asked = request_.asked;
     if (call_.whole) choose_as_whole_image(*call_.whole);
-    else if (axes_ == 3) decision_.algorithm = Algorithm::direct;
+    else if (request_.axes == 3) decision_.algorithm = Algorithm::direct;
     else if (asked == Algorithm::automatic) choose_fastest();
     else if (asked == Algorithm::tensor_core) choose_tensor_cores();
-    else if (asked == Algorithm::fft) choose_fft();
+    else if (asked == Algorithm::fft) check_fft_span(call_.op, size_), decision_.algorithm = Algorithm::fft;
     else if (asked == Algorithm::low_rank) choose_low_rank();
     if (decision_.algorithm == Algorithm::direct && !call_.only_footprint() && !is_empty(p_.out)) plan_direct();
     return std::move(decision_);
@@ -65,7 +76,7 @@ class FilterDispatch {
     if (*pinned_variant() || depthwise_is_faster()) return;
     const bool fft = fft_is_faster(size_);
     if (fft) decision_.algorithm = Algorithm::fft;
-    if (!rank_may_matter()) return;
+    if (!rank_may_matter(size_, request_.kernel)) return;
     factorize();
     // Where passes and FFT take about as long, passes give the same bits wherever a pixel lies.
     const double others = fft ? 1.25 * fft_tiles(size_).seconds : direct_seconds(size_);
@@ -79,16 +90,8 @@ class FilterDispatch {
     if (is_depthwise(p_) && !choose_depthwise(false) && !plan_with_narrow_taps()) choose_depthwise(true);
   }
 
-  void choose_fft() {
-    const int64_t most = largest_fft_span(size_);
-    check(std::max(size_.span_h, size_.span_w) <= most, call_.op,
-          "algorithm 'fft' cannot serve this call: the window spans ", size_.span_h, "x", size_.span_w,
-          " pixels, more than ", most, " along an axis");
-    decision_.algorithm = Algorithm::fft;
-  }
-
   void choose_low_rank() {
-    const char* why = low_rank_refusal(kernel_, {.h = size_.kh, .w = size_.kw});
+    const char* why = low_rank_refusal(request_.kernel, {.h = size_.kh, .w = size_.kw});
     if (!why) factorize();
     if (!why && !decision_.factors) why = "the window is not of rank 1 to 4";
     if (!why && !skip_is_separable()) why = "border_type 'skip' with normalized needs a window of rank 1";
@@ -114,7 +117,7 @@ class FilterDispatch {
   }
 
   void plan_direct() {
-    if (p_.peers.any()) decision_.reads_shards = serves_shards(target_, p_, axes_);
+    if (p_.peers.any()) decision_.reads_shards = serves_shards(target_, p_, request_.axes);
     else if (!decision_.narrow && !plan_with_narrow_taps()) decision_.direct = plans(false);
   }
 
@@ -128,33 +131,22 @@ class FilterDispatch {
 
   std::vector<Decision<Direct>> plans(bool narrow) const {
     Direct p = p_;
-    p.taps = taps_after_upload(window_, p.in.dtype, narrow);
+    p.taps = taps_after_upload(request_.window, p.in.dtype, narrow);
     return dispatch(target_, p);
-  }
-
-  // The rank costs a few passes over the taps on the host; small windows and small images are faster without it.
-  bool rank_may_matter() const {
-    constexpr int64_t kLeastTaps = 81, kLeastOutputs = 64 * 64;
-    return size_.kh * size_.kw >= kLeastTaps && size_.out_h * size_.out_w >= kLeastOutputs &&
-           !low_rank_refusal(kernel_, {.h = size_.kh, .w = size_.kw}) &&
-           passes_seconds(size_, 1) < direct_seconds(size_);
   }
 
   void factorize() {
     decision_.by_values = true;
-    depend_on_values(call_, kernel_);
-    decision_.factors = LowRank::of(host_taps(kernel_, p_.in.dtype, 2, options_));
+    depend_on_values(call_, request_.kernel);
+    decision_.factors = LowRank::of(host_taps(request_.kernel, p_.in.dtype, 2, request_.options));
   }
 
   // Normalized 'skip' divides by the sum of the |taps| inside. This sum is separable for rank 1 only.
   bool skip_is_separable() const { return !p_.place.normalized || decision_.factors->rank() == 1; }
 
+  const FilterRequest& request_;
   Call& call_;
   const Target& target_;
-  const int axes_;
-  const Tensor& kernel_;
-  const WindowOptions& options_;
-  const Window& window_;
   const Direct& p_;
   const FilterSize size_;
   const bool mma_only_;
@@ -163,10 +155,7 @@ class FilterDispatch {
 
 }  // namespace
 
-FilterDecision dispatch_filter(Call& call, const Target& target, int axes, Algorithm asked, const Tensor& kernel,
-                               const WindowOptions& options, const Window& window, const Direct& problem) {
-  return FilterDispatch(call, target, axes, kernel, options, window, problem).decide(asked);
-}
+FilterDecision dispatch_filter(const FilterRequest& request) { return FilterDispatch(request).decide(); }
 
 void run_filter(Call& call, const Target& target, FilterDecision d, Direct p, Window window) {
   if (d.depthwise) {

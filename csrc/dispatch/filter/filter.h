@@ -19,11 +19,18 @@ struct FilterDecision {
   bool narrow = false;                     // `direct` reads 16-bit taps; else taps have the accumulation dtype
 };
 
-// `asked` is automatic, direct, tensor_core, fft or low_rank for images, automatic or direct for volumes. `window` is
-// the caller's `kernel` with `options` applied; the taps of `problem` are the window's. Kernels may read the neighbour
-// shards `problem.peers`. A part of an image takes the algorithm of the whole image.
-FilterDecision dispatch_filter(Call& call, const Target& target, int axes, Algorithm asked, const Tensor& kernel,
-                               const WindowOptions& options, const Window& window, const Direct& problem);
+struct FilterRequest {
+  Call& call;  // for a part of an image: the part takes the algorithm of the whole image
+  const Target& target;
+  int axes;
+  Algorithm asked;               // automatic, direct, tensor_core, fft or low_rank; of volumes automatic or direct
+  const Tensor& kernel;          // the caller's
+  const WindowOptions& options;  // of `window`
+  const Window& window;          // prepared from `kernel`
+  const Direct& problem;         // with the taps of `window`; kernels may read its neighbour shards `peers`
+};
+
+FilterDecision dispatch_filter(const FilterRequest& request);
 
 // Uploads the window in the decision's dtype, and runs the filter or explains it.
 void run_filter(Call& call, const Target& target, FilterDecision decision, Direct problem, Window window);
