@@ -117,8 +117,7 @@ NAMES = [
     Rule(r"\b(MARCH|RING)_WORDS\b", lambda m: {"MARCH": "STREAMING", "RING": "RING"}[m[1]] + "_UNALIGNED"),
     Rule(r"\bMARCH(_TMA)?\b", r"STREAMING\1"),
     Rule(r"\b(k?)March(?=[A-Z])", r"\1Streaming"),
-    Rule(r"\bkMarches\b", "kStreams"),
-    Rule(r"(?<=chain\.)marches\b", "streams", "csrc/kernels/fused/"),
+    Rule(r"\bkMarches\b", "kFitsStreaming"),
     Rule(r"(?<=[a-z0-9]_)march(?![a-z])|(?<![A-Za-z_])march(?=_[a-z])", "streaming"),
     Rule(r"\bmarch(?=(_plan)?\.(cuh|h|cpp)\b)", "streaming"),
     # Products on tensor cores are mma; those of numbers keep the word.
