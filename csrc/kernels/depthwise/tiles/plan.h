@@ -39,7 +39,7 @@ inline TilesConfig tiles_config(const Depthwise& p, const Arch& arch) {
   if (taps > TilesShape::kMostInRegisters) w.px = 8, w.ry = 4;
   if (p.out.h <= 4) w.ry = int(p.out.h);
   const int out_w = int(p.out.w), out_h = int(p.out.h);
-  // Boxes of wide tiles start on 128 bytes, of larger windows on 32: direct2d/params.h has the measurements.
+  // Boxes of wide tiles start on 128 bytes, of larger windows on 32: direct2d/tile/params.h has the measurements.
   const bool bulk = arch.bulk_copy && tma::vectors_possible(p.in);
   w.first = int(round_up(s.pad_x, vector) - s.pad_x);
   c.lead = int(round_up(s.pad_x, bulk && out_w * size > 512 ? (taps > 25 ? 32 : 128) / size : vector));
