@@ -100,6 +100,8 @@ bool filter2d_by_passes(Tensor input, Tensor kernel) {
   return call.footprint.algorithm == Algorithm::low_rank;
 }
 
+int64_t filter2d_least_taps() { return kLeastTaps; }
+
 void register_operators(torch::stable::detail::StableLibrary& m) {
   Operator<"filter2d", 2, 2, filter2d>::implement_with_out(m);
   Operator<"filter3d", 3, 3, filter3d>::implement_with_out(m);
@@ -114,5 +116,9 @@ STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
   implement_in_float64<&filter2d_in_float64, "_filter2d_in_float64">(m);
 }
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }
+
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
+  m.impl("_filter2d_least_taps", boxed<&filter2d_least_taps, "_filter2d_least_taps">);
+}
 
 }  // namespace torch_conv

@@ -45,6 +45,7 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
       "int[2] dilation=1, str algorithm='auto', Tensor(a!) out) -> ()");
   // Whether filter2d makes a window of low rank as separable passes, for torch_conv.kernels.prepare.
   m.def("_filter2d_by_passes(Tensor input, Tensor kernel) -> bool");
+  m.def("_filter2d_least_taps() -> int");
   define(m,
          "filter2d_separable(Tensor input, Tensor kernel_x, Tensor kernel_y, str border_type='reflect', "
          "bool normalized=False, str padding='same', *, float value=0.0, int[2]? anchor=None, "

@@ -163,9 +163,9 @@ class FilterDispatch {
       made_.algorithm = Algorithm::low_rank;
   }
 
-  // Looking at a window takes its own few passes over the taps; smaller ones and small images never pay for that.
+  // Small images never pay for a look at the window either.
   bool worth_a_look() const {
-    constexpr int64_t kLeastTaps = 81, kLeastOutputs = 64 * 64;
+    constexpr int64_t kLeastOutputs = 64 * 64;
     return size_.kh * size_.kw >= kLeastTaps && size_.out_h * size_.out_w >= kLeastOutputs &&
            !low_rank_refusal(kernel_, {.h = size_.kh, .w = size_.kw}) &&
            passes_seconds(size_, 1) < direct_seconds(size_);
