@@ -100,6 +100,8 @@ bool filter2d_by_passes(Tensor input, Tensor kernel) {
   return call.footprint.algorithm == Algorithm::low_rank;
 }
 
+int64_t filter2d_least_taps() { return kLeastTaps; }
+
 void register_operators(torch::stable::detail::StableLibrary& m) {
   Operator<"filter2d", 2, 2, filter2d>::implement_with_out(m);
   Operator<"filter3d", 3, 3, filter3d>::implement_with_out(m);
@@ -119,6 +121,7 @@ STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
                   "filter3d(Tensor input, Tensor kernel, str border_type='replicate', bool normalized=False, "
                   "str behaviour='corr', *, str padding='same', float value=0.0, int[3]? anchor=None, int[3] stride=1, "
                   "int[3] dilation=1, ScalarType? output_dtype=None, str algorithm='auto') -> Tensor");
+  m.def("_filter2d_least_taps() -> int");
   // Whether filter2d computes a window of low rank by separable passes, for torch_conv.kernels.prepare.
   m.def("_filter2d_by_passes(Tensor input, Tensor kernel) -> bool");
   // Sums in float64 for any dtype of the image, for compat.cv2 on the CPU (api/float64.h).
@@ -132,5 +135,9 @@ STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
   implement_in_float64<&filter2d_in_float64, "_filter2d_in_float64">(m);
 }
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }
+
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
+  m.impl("_filter2d_least_taps", boxed<&filter2d_least_taps, "_filter2d_least_taps">);
+}
 
 }  // namespace torch_conv

@@ -23,7 +23,7 @@ from torch_conv.distributed._plan import Arguments, Halo, RankPlan
 #     1 GiB     790 us     the GPU never waits for the host
 _LARGE = {"cpu": 1 << 20, "cuda": 512 << 20}
 _FIXED_ORDER = ("direct", "separable")  # algorithms with the same bits for parts of any size
-_LEAST_TAPS = 81  # kLeastTaps of csrc/dispatch/filter/filter.cpp: from here on, 'auto' may choose by the image's size
+_LEAST_TAPS = torch.ops.torch_conv._filter2d_least_taps()  # from here on, 'auto' may choose by the size of the image
 
 
 def outputs_of(

@@ -8,6 +8,10 @@
 
 namespace torch_conv {
 
+// 'auto' takes low rank for windows of at least so many taps only. Looking at a window takes its own few passes over
+// the taps, so smaller windows never pay for it.
+constexpr int64_t kLeastTaps = 81;
+
 struct FilterDecision {
   Algorithm algorithm = Algorithm::direct;  // or fft, low_rank, depthwise
   bool by_values = false;                   // the algorithm depends on the window's values
