@@ -100,7 +100,7 @@ bool filter2d_by_passes(Tensor input, Tensor kernel) {
   return call.footprint.algorithm == Algorithm::low_rank;
 }
 
-int64_t filter2d_least_taps() { return kLeastTaps; }
+int64_t filter2d_least_taps() { return kLeastLowRankTaps; }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
   Operator<"filter2d", 2, 2, filter2d>::implement_with_out(m);

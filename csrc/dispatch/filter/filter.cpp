@@ -28,7 +28,7 @@ bool is_empty(const Image& x) { return x.n * x.c * x.d * x.h * x.w == 0; }  // f
 // The rank costs a few passes over the taps on the host; small windows and small images are faster without it.
 bool rank_may_matter(const FilterSize& size, const Tensor& kernel) {
   constexpr int64_t kLeastOutputs = 64 * 64;
-  return size.kh * size.kw >= kLeastTaps && size.out_h * size.out_w >= kLeastOutputs &&
+  return size.kh * size.kw >= kLeastLowRankTaps && size.out_h * size.out_w >= kLeastOutputs &&
          !low_rank_refusal(kernel, {.h = size.kh, .w = size.kw}) && passes_seconds(size, 1) < direct_seconds(size);
 }
 

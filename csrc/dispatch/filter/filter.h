@@ -10,7 +10,7 @@ namespace torch_conv {
 
 // 'auto' takes low rank for windows of at least so many taps only. Looking at a window takes its own few passes over
 // the taps, so smaller windows never pay for it.
-constexpr int64_t kLeastTaps = 81;
+constexpr int64_t kLeastLowRankTaps = 81;
 
 struct FilterDecision {
   Algorithm algorithm = Algorithm::direct;  // or fft, low_rank, depthwise
