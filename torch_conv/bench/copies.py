@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 # Up to 4 MiB a copy is mostly launch latency, and two runs differ by a tenth and more. On one NVIDIA H100
-# 24 KB take 1.2 us, 1 MiB takes 1.4 us (within L2), 2 MiB take 2.4 us, and 8 MiB 4.6 us.
+# 24 KB take 1.2 us, 1 MiB 1.4 us (within L2), 2 MiB 2.4 us, 8 MiB 4.6 us.
 LATENCY_BYTES = 4 << 20
 COPIES = ("copy_", "add")  # names among a row's timings; the faster one counts
 
