@@ -133,6 +133,16 @@ def test_torch_computes_dense_banks_of_many_channels(device, dtype, padding_mode
     assert_same_bits(operator(axes)(image, weight, bias, 2, 1, padding_mode=padding_mode), got)
 
 
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("padding_mode", ["reflect", "replicate", "circular"])
+def test_same_of_even_windows_handed_to_torch(axes, padding_mode):
+    kind = getattr(torch.nn, f"Conv{axes}d")
+    layer = kind(24, 16, 4, padding="same", padding_mode=padding_mode, dtype=torch.float64)
+    image = make_image((1, 24, *(6, 7, 8)[-axes:]), torch.float64)
+    got = ours(axes)(image, layer.weight, layer.bias, padding="same", padding_mode=padding_mode, algorithm="torch")
+    torch.testing.assert_close(got, layer(image))
+
+
 @pytest.mark.parametrize("axes", [2, 3])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.complex64, torch.complex128, torch.int32, torch.int8])
 def test_torch_computes_other_dtypes(axes, dtype):

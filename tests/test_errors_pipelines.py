@@ -157,6 +157,7 @@ FUNCTIONS = {
         *(((IMAGE, size, 1.0), {}, f"{SIZE} {(size, size)}") for size in (4, 0, -3)),
         ((IMAGE, (3, 4), 1.0), {}, f"{SIZE} (3, 4)"),
         *(((IMAGE, 3, sigma), {}, f"{SIGMA} {sigma}") for sigma in (0.0, -1.0, (1.0, 0.0), NAN)),
+        ((IMAGE, None, 1e11), {}, "sigma 100000000000.0 and truncate 4.0 make a window of more than 2^31 taps"),
         ((ones(1, 1, 8, 9), None, ones(1, 2)), {}, TENSOR),
     ],
     "gaussian_blur3d": [
