@@ -1,7 +1,8 @@
 #include "api/filters.h"
 
-#include "sharding/part.h"
 #include <algorithm>
+
+#include "sharding/part.h"
 
 namespace torch_conv {
 

@@ -62,13 +62,12 @@ bool normalize_taps(const char* op, const FilterOptions& options);
 // Allocates the result or checks call.out, calls `fill` with an image of it, and returns it. A call for its footprint
 // ends before the allocation.
 Tensor fill_result(Call& call, const Tensor& input, const ImageView& in, int axes, const Geometry& geometry,
-               const FilterOptions& options, const std::function<void(const Image&)>& fill);
+                   const FilterOptions& options, const std::function<void(const Image&)>& fill);
 
 // The same for several outputs of each image, in a dimension before the spatial axes of a contiguous result. `fill`
 // gets the images of the first output; the next output is `stride_output` elements behind.
 Tensor fill_results(Call& call, const Tensor& input, const ImageView& in, int axes, int outputs, const Extent& size,
-                       const FilterOptions& options,
-                       const std::function<void(const Image&, int64_t stride_output)>& fill);
+                    const FilterOptions& options, const std::function<void(const Image&, int64_t stride_output)>& fill);
 
 // Types of operator arguments.
 using Type = std::optional<ScalarType>;

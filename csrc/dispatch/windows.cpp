@@ -151,15 +151,15 @@ void upload(const Call& call, Window& window, const Tensor& input) {
   }
   const int64_t bytes = bytes_of(window);
   window.tensor = derive(call, window.tensor, input, sizes_of(window.tensor), window.tensor.scalar_type(),
-                          [bytes, device = device_of(input)](const Tensor& taps) {
-                            const cuda::OnDevice current(device.index);
-                            const Sizes sizes = sizes_of(taps);
-                            const Tensor copy =
-                                empty_strided(device, sizes, contiguous_strides(sizes), taps.scalar_type());
-                            cuda::upload(taps.data_ptr(), copy.data_ptr(), bytes, cuda::arch_of(device.index),
-                                         cuda::current_stream(device.index));
-                            return copy;
-                          });
+                         [bytes, device = device_of(input)](const Tensor& taps) {
+                           const cuda::OnDevice current(device.index);
+                           const Sizes sizes = sizes_of(taps);
+                           const Tensor copy =
+                               empty_strided(device, sizes, contiguous_strides(sizes), taps.scalar_type());
+                           cuda::upload(taps.data_ptr(), copy.data_ptr(), bytes, cuda::arch_of(device.index),
+                                        cuda::current_stream(device.index));
+                           return copy;
+                         });
   window.taps.data = window.tensor.data_ptr();
   window.taps.on_host = false;
 }

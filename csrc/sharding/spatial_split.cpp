@@ -11,7 +11,8 @@ std::vector<Tensor> SpatialSplit::run(const Sizes& wanted) {
   std::vector<ShardOutputs> shards;
   for (int64_t i : wanted) {
     ShardOutputs shard = layout_.outputs_of(size_t(i));
-    if (shard.interior.size() == 0 || !footprint_.all_rows || shard.above || shard.below) shard.result = result_of(shard);
+    if (shard.interior.size() == 0 || !footprint_.all_rows || shard.above || shard.below)
+      shard.result = result_of(shard);
     shards.push_back(std::move(shard));
   }
   streams_.emplace(call_, image_.shards, shards.size() > 1);
@@ -57,7 +58,8 @@ bool SpatialSplit::filter_in_place(ShardOutputs& shard, std::span<ShardOutputs> 
   for (ShardOutputs& other : shards)
     if ((other.above || other.below) && layout_.pad_of(other) == part.pad) part.shards.push_back(&other);
   const size_t lines = call_.lines ? call_.lines->size() : 0;
-  explain(shard, "its interior and its boundary strips, which read other shards where they lie; and further shards alike");
+  explain(shard,
+          "its interior and its boundary strips, which read other shards where they lie; and further shards alike");
   call_on_part(part, *shard.own);
   if (!shard.done && call_.lines) call_.lines->resize(lines);
   return shard.done;

@@ -1,12 +1,13 @@
-// The box kernel family's kernels of floats as their plans launch them, on the host: the bits of sums in the kernel family's order
-// (box/order.h), made output by output; nothing is read behind the image, and nothing written beside the output or the
-// shared memory that the plan asks for. Also of an image that is cut along h, shard by shard: the whole image's bits.
+// The box kernel family's kernels of floats as their plans launch them, on the host: the bits of sums in the kernel
+// family's order (box/order.h), made output by output; nothing is read behind the image, and nothing written beside the
+// output or the shared memory that the plan asks for. Also of an image that is cut along h, shard by shard: the whole
+// image's bits.
 #include "box_floats.h"
 // What these need stands before.
-#include "kernels/box/groups/kernel.cuh"
-#include "kernels/box/strips/kernel.cuh"
-#include "kernels/box/plan.h"
 #include "box_expected.h"
+#include "kernels/box/groups/kernel.cuh"
+#include "kernels/box/plan.h"
+#include "kernels/box/strips/kernel.cuh"
 
 namespace {
 
@@ -160,12 +161,16 @@ const Case kCases[] = {
 };
 
 using StripKernel = void (*)(StripArgs);
-#define KERNEL(T, Out, ...)                                               \
-  {"box::box_strips<" #T ", " #Out ", box::StripTraits{" #__VA_ARGS__ "}>", \
-   box_strips<T, Out, StripTraits{__VA_ARGS__}>}
-#define KERNEL_OF_SHARDS(T, Out, ...)                                           \
-  {"box::box_strips<" #T ", " #Out ", box::StripTraits{" #__VA_ARGS__ "}, true>", \
-   box_strips<T, Out, StripTraits{__VA_ARGS__}, true>}
+#define KERNEL(T, Out, ...)                                                  \
+  {                                                                          \
+    "box::box_strips<" #T ", " #Out ", box::StripPolicy{" #__VA_ARGS__ "}>", \
+        box_strips<T, Out, StripPolicy{__VA_ARGS__}>                         \
+  }
+#define KERNEL_OF_SHARDS(T, Out, ...)                                              \
+  {                                                                                \
+    "box::box_strips<" #T ", " #Out ", box::StripPolicy{" #__VA_ARGS__ "}, true>", \
+        box_strips<T, Out, StripPolicy{__VA_ARGS__}, true>                         \
+  }
 const std::map<std::string, StripKernel> kStrips = {
     KERNEL(bhalf_t, bhalf_t, box::Above::ring, 6, 33, 0, 2, 0, true, true, false),
     KERNEL(bhalf_t, float, box::Above::kept, 12, 7, 0, 4, 1, false, true, true),

@@ -35,7 +35,7 @@ struct Case {
   Layout in = Layout::dense, out = Layout::dense;
   int64_t lost_h = 0, lost_w = 0;  // rows and columns that the output lacks
   int most = 256;                  // pixels are below
-  int hwc = 1;                   // interleaved channels
+  int hwc = 1;                     // interleaved channels
   std::vector<int64_t> shards{};   // their rows
 };
 
@@ -111,9 +111,9 @@ const Case kCases[] = {
 };
 
 #define KERNEL(...) \
-  { "box::box_bytes<box::ByteTraits{" #__VA_ARGS__ "}>", box_bytes<ByteTraits{__VA_ARGS__}> }
+  { "box::box_bytes<box::BytePolicy{" #__VA_ARGS__ "}>", box_bytes<BytePolicy{__VA_ARGS__}> }
 #define KERNEL_OF_SHARDS(...) \
-  { "box::box_bytes<box::ByteTraits{" #__VA_ARGS__ "}, true>", box_bytes<ByteTraits{__VA_ARGS__}, true> }
+  { "box::box_bytes<box::BytePolicy{" #__VA_ARGS__ "}, true>", box_bytes<BytePolicy{__VA_ARGS__}, true> }
 const std::map<std::string, void (*)(ByteArgs)> kKernels = {
 #include "box_bytes_kernels.h"
 };

@@ -32,9 +32,11 @@ using namespace torch_conv::separable2d;
 namespace {
 
 using Kernel = void (*)(TensorMap, TensorMap, BandArgs);
-#define KERNEL(T, ...)                                                                   \
-  { "separable2d::separable_mma<" #T ", separable2d::BandShape{" #__VA_ARGS__ "}>",      \
-    separable_mma<T, BandShape{__VA_ARGS__}> }
+#define KERNEL(T, ...)                                                              \
+  {                                                                                 \
+    "separable2d::separable_mma<" #T ", separable2d::MmaPolicy{" #__VA_ARGS__ "}>", \
+        separable_mma<T, MmaPolicy{__VA_ARGS__}>                                    \
+  }
 #define KERNELS(...) \
   KERNEL(__VA_ARGS__, true, true, 1), KERNEL(__VA_ARGS__, false, false, 1), KERNEL(__VA_ARGS__, true, false, 1)
 const std::map<std::string, Kernel> kKernels = {
@@ -44,17 +46,23 @@ const std::map<std::string, Kernel> kKernels = {
     KERNELS(uint8_t, 1, 10, 2, 0, false, true), KERNELS(uint8_t, 1, 4, 2, 0, true, true),
     KERNELS(uint8_t, 1, 5, 3, 1, true, true),
 #else
-    KERNELS(half_t, 2, 4, 3, 1, true, true),  KERNELS(half_t, 2, 6, 5, 0, true, true),
-    KERNELS(bhalf_t, 2, 4, 3, 1, true, true), KERNELS(half_t, 2, 3, 5, 0, true, true),
-    KERNELS(half_t, 2, 5, 3, 1, true, true),  KERNELS(half_t, 2, 10, 9, 0, true, true),
-    KERNELS(half_t, 2, 2, 3, 1, true, true),  KERNELS(bhalf_t, 2, 10, 3, 1, true, true),
-    KERNELS(half_t, 2, 4, 3, 0, true, true),  KERNELS(half_t, 2, 3, 1, 0, true, true),
-    KERNELS(half_t, 2, 2, 1, 0, true, true),  KERNELS(half_t, 2, 4, 5, 1, true, true),
+    KERNELS(half_t, 2, 4, 3, 1, true, true),
+    KERNELS(half_t, 2, 6, 5, 0, true, true),
+    KERNELS(bhalf_t, 2, 4, 3, 1, true, true),
+    KERNELS(half_t, 2, 3, 5, 0, true, true),
+    KERNELS(half_t, 2, 5, 3, 1, true, true),
+    KERNELS(half_t, 2, 10, 9, 0, true, true),
+    KERNELS(half_t, 2, 2, 3, 1, true, true),
+    KERNELS(bhalf_t, 2, 10, 3, 1, true, true),
+    KERNELS(half_t, 2, 4, 3, 0, true, true),
+    KERNELS(half_t, 2, 3, 1, 0, true, true),
+    KERNELS(half_t, 2, 2, 1, 0, true, true),
+    KERNELS(half_t, 2, 4, 5, 1, true, true),
     KERNEL(half_t, 2, 4, 3, 1, true, true, false, true, 1),
 #endif
 };
 
-#define HWC(...)                                                                                             \
+#define HWC(...)                                                                                                \
   KERNEL(__VA_ARGS__, true, true, 3), KERNEL(__VA_ARGS__, false, false, 3), KERNEL(__VA_ARGS__, true, true, 4), \
       KERNEL(__VA_ARGS__, false, false, 4), KERNEL(__VA_ARGS__, false, false, 2)
 const std::map<std::string, Kernel> kHwcKernels = {
@@ -213,7 +221,7 @@ std::string launch(const Separable& p, std::string& name, int segment) {
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .shared_bytes = 232448, .bulk_copy = true};
   Plan plan{};
   if (const char* no = mma_refusal(p, arch)) return no;
-  const BandShape s = band_shape(p);
+  const MmaPolicy s = band_shape(p);
   fill_mma(p, arch, plan);
   plan.tile_w = segment * s.columns(), plan.blocks = band_blocks(p, s, segment);
   name = plan.kernels[0].name;
@@ -300,12 +308,12 @@ bool check(const Case& k) {
   std::vector<double> first, again;
   const auto same = [](double a, double b) { return a == b || (a != a && b != b); };
   for (const auto& [in_gap, out_gap, segment, hwc] : {std::array<int64_t, 4>{kAligned, kAligned, 1, false},
-                                                        {kAligned, kAligned, 3, false},
-                                                        {0, 0, 1, false},
-                                                        {3, 1, 3, false},
-                                                        {kAligned, kAligned, 1, true},
-                                                        {0, 0, 1, true},
-                                                        {3, 1, 3, true}}) {
+                                                      {kAligned, kAligned, 3, false},
+                                                      {0, 0, 1, false},
+                                                      {3, 1, 3, false},
+                                                      {kAligned, kAligned, 1, true},
+                                                      {0, 0, 1, true},
+                                                      {3, 1, 3, true}}) {
     if (hwc && (k.c == 1 || k.own_windows)) continue;
     const Images images(k, in_gap, out_gap, hwc);
     std::string name = "no kernel", wrong = run(k, images, windows, name, int(segment), again, first.empty());

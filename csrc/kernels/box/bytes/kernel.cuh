@@ -33,7 +33,7 @@
 
 namespace torch_conv::box {
 
-template <ByteTraits kTraits, bool kPeers = false>
+template <BytePolicy kTraits, bool kPeers = false>
 __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __grid_constant__ ByteArgs a) {
   constexpr Reads kReads = kTraits.aligned_in ? Reads::vectors : Reads::words;
   extern __shared__ __align__(128) unsigned char shared[];

@@ -40,7 +40,7 @@ constexpr bool is_centred(Rounding r) { return r == Rounding::once_centred || r 
 constexpr bool takes_two(Rounding r) { return r == Rounding::twice || r == Rounding::twice_centred; }
 
 // A kernel's template arguments.
-struct ByteTraits {
+struct BytePolicy {
   int wide;      // columns of a window
   int channels;  // interleaved; 1: planes
   int shift;     // outputs before a lane's own that its stores begin with, if aligned_out

@@ -143,7 +143,7 @@ inline void configure_bytes(const Box& p, const Arch& arch, Plan& plan) {
   const bool aligned_out = rows_start_on(as_rows(p.out, channels), 16);
   const Kernel kernel = kernel_of(
       "kernels/box/bytes/kernel.cuh", "box::box_bytes",
-      {TemplateArgument("box::ByteTraits", {int(p.kw), channels, aligned_out ? s.shift : 0, name_of(s.rounding),
+      {TemplateArgument("box::BytePolicy", {int(p.kw), channels, aligned_out ? s.shift : 0, name_of(s.rounding),
                                             byte_finish(p), rows_start_on(as_rows(p.in, channels), 8), aligned_out})});
   plan.kernels = {of_shards(kernel, p.peers.any())};
   plan.config = Config{launch_bytes, s};

@@ -117,7 +117,7 @@ struct ByteWindows {
   }
 };
 
-template <ByteTraits kTraits>
+template <BytePolicy kTraits>
 __device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& strip, const Barriers& barriers,
                                          unsigned char* shared) {
   constexpr int kChannels = kTraits.channels, kShift = kTraits.shift;

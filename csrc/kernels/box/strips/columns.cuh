@@ -60,7 +60,7 @@ constexpr bool is_spread = sizeof(T) == 4 && kSubtiles != 0 && !kVectors;
 //     lanes_meet  synchronises lanes that copy for each other: behind a thread's own wait, before its first `entering`.
 //     entering    the 4 elements of row j in a slot, as floats.
 //     Leaving     8 rows of the thread's columns in registers: `load` fills it, `leaving` returns row j.
-template <typename T, StripTraits kTraits, class Columns>
+template <typename T, StripPolicy kTraits, class Columns>
 __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTraits.subtiles>& strip,
                                             const Barriers& barriers, unsigned char* shared, const Columns& columns) {
   constexpr Above kAbove = kTraits.above;
@@ -293,7 +293,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
   async_wait<0>();
 }
 
-template <typename T, StripTraits kTraits, bool kPeers>
+template <typename T, StripPolicy kTraits, bool kPeers>
 __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kTraits.subtiles>& strip,
                                             const Barriers& barriers, unsigned char* shared) {
   constexpr int kSubtiles = kTraits.subtiles;

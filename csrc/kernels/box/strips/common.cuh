@@ -7,7 +7,7 @@
 
 namespace torch_conv::box {
 
-// kSubtiles is StripTraits::subtiles.
+// kSubtiles is StripPolicy::subtiles.
 template <int kSubtiles>
 constexpr int kChannels = kSubtiles > 1 ? kSubtiles : 1;
 

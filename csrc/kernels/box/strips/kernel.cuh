@@ -38,7 +38,7 @@
 
 namespace torch_conv::box {
 
-template <typename T, typename Out, StripTraits kTraits, bool kPeers = false>
+template <typename T, typename Out, StripPolicy kTraits, bool kPeers = false>
 __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constant__ StripArgs a) {
   constexpr int kSubtiles = kTraits.subtiles, kV = v_stages(sizeof(T), kChannels<kSubtiles>, kTraits.stages);
   static_assert(2 * kV * sizeof(uint64_t) <= kBarrierBytes);

@@ -55,7 +55,7 @@ enum class Above {
 };
 
 // A kernel's template arguments besides its dtypes.
-struct StripTraits {
+struct StripPolicy {
   Above above;
   int high;       // rows of a window, or of a rest (order.h)
   int wide;       // columns of a window

@@ -172,7 +172,7 @@ inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
   const Kernel kernel = kernel_of("kernels/box/strips/kernel.cuh", "box::box_strips",
                                   {p.in.dtype,
                                    p.out.dtype,
-                                   {"box::StripTraits",
+                                   {"box::StripPolicy",
                                     {name_of(s.above), s.number, int(p.kw), s.pixel > 1 ? 0 : s.shift, s.stages,
                                      subtiles, s.vectors, policies, counts}}});
   plan.kernels = {of_shards(kernel, p.peers.any())};

@@ -178,7 +178,7 @@ struct RowStore {
   }
 };
 
-template <typename T, typename Out, StripTraits kTraits>
+template <typename T, typename Out, StripPolicy kTraits>
 __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits.subtiles>& strip,
                                          const Barriers& barriers, unsigned char* shared) {
   constexpr int kWide = kTraits.wide, kShift = kTraits.shift, kSubtiles = kTraits.subtiles;

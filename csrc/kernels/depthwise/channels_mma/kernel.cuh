@@ -37,17 +37,17 @@
 
 namespace torch_conv::depthwise {
 
-template <typename T, ChannelsMmaTile tile, Activation kind>
+template <typename T, ChannelsMmaPolicy tile, Activation kind>
 __global__ void __launch_bounds__(tile.channels * 8, tile.resident)
     depthwise_channels_mma(const __grid_constant__ ChannelsMmaArgs a, const __grid_constant__ TensorMap in,
                            const __grid_constant__ TensorMap above, const __grid_constant__ TensorMap out,
                            const __grid_constant__ TensorMap first_out) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace channels_mma;
-  constexpr ChannelsMmaTile t = tile;
+  constexpr ChannelsMmaPolicy t = tile;
   constexpr int KH = t.kh, kChannels = t.channels, kStages = t.stages;
   constexpr int kRows = t.rows(), kStageBytes = t.stage_bytes(), kOutBytes = t.out_bytes();
-  constexpr int kBuffers = ChannelsMmaTile::kOutBuffers;
+  constexpr int kBuffers = ChannelsMmaPolicy::kOutBuffers;
   extern __shared__ __align__(1024) unsigned char channels_mma_stages[];
   // Of a stage: its box has arrived (`full`), all warps have read it and written their rows (`done`). Of a buffer: the
   // copy of its rows has read it (`free`).

@@ -8,7 +8,7 @@ namespace torch_conv::depthwise {
 
 // A block computes `channels` channels of `tiles` adjacent tiles, of as many images as eight columns hold, from the top
 // rows to the last. A channel of a pixel has 2 bytes.
-struct ChannelsMmaTile {
+struct ChannelsMmaPolicy {
   int kh, kw, tiles, channels, stages;
   int resident;                                                  // blocks of a multiprocessor
   static constexpr int kColumns = 8, kOutputs = 7, kSlots = 16;  // of an mma: columns, outputs and pixels of each

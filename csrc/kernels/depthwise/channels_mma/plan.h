@@ -9,7 +9,7 @@ namespace torch_conv::depthwise {
 void launch_channels_mma(const Depthwise& p, const Plan& plan, const Site& site);
 
 struct ChannelsMmaConfig {
-  ChannelsMmaTile tile;
+  ChannelsMmaPolicy tile;
   int chunks, segments, blocks_y, each, total;
   int64_t blocks;
 };
@@ -18,7 +18,7 @@ constexpr int64_t kChannelsMmaMostK = 9;  // the footprint of seven outputs is t
 
 // A tile, and an even number of steps for each block. `resident` is 0 if the tile does not fit.
 inline ChannelsMmaConfig channels_mma_config(const Depthwise& p, const Arch& arch, int channels, int stages, int most) {
-  const int64_t tiles = ceil_div(p.out.w, ChannelsMmaTile::kOutputs);
+  const int64_t tiles = ceil_div(p.out.w, ChannelsMmaPolicy::kOutputs);
   // Segments of wide images have 8 tiles, or 4 of two images where these take fewer mma.
   const bool halves = tiles > 8 && ceil_div(tiles, 4) * ceil_div(p.in.n, 2) < ceil_div(tiles, 8) * p.in.n;
   const int64_t adjacent = halves ? 4 : std::min<int64_t>(tiles, 8), segments = ceil_div(tiles, adjacent);
@@ -86,14 +86,14 @@ inline const char* channels_mma_refusal(const Depthwise& p, const Arch& arch) {
 
 inline void configure_channels_mma(const Depthwise& p, const Arch& arch, Plan& plan) {
   const ChannelsMmaConfig c = channels_mma_config(p, arch);
-  const ChannelsMmaTile& t = c.tile;
+  const ChannelsMmaPolicy& t = c.tile;
   plan.why = "pairs of channels are a sparse matrix on tensor cores";
   plan.tile_w = t.width();
   plan.tile_h = t.rows();
   plan.threads = t.threads();
   plan.shared_bytes = t.shared_bytes();
   plan.blocks = c.blocks;
-  const TemplateArgument tile("depthwise::ChannelsMmaTile", {t.kh, t.kw, t.tiles, t.channels, t.stages, t.resident});
+  const TemplateArgument tile("depthwise::ChannelsMmaPolicy", {t.kh, t.kw, t.tiles, t.channels, t.stages, t.resident});
   plan.kernels = {kernel_of("kernels/depthwise/channels_mma/kernel.cuh", "depthwise::depthwise_channels_mma",
                             {p.in.dtype, tile, argument_of(p.activation)})};
   plan.config = Config{launch_channels_mma, c};

@@ -58,10 +58,10 @@ struct OutPosition {
 };
 
 // Computes the outputs that are NaN, or all outputs, of the four channels from `channel` on, in the rows of a block.
-template <typename T, ChannelsMmaTile tile, Activation kind>
+template <typename T, ChannelsMmaPolicy tile, Activation kind>
 __device__ __noinline__ void recompute(const Depthwise& p, unsigned char* staging, OutPosition at, int channel,
                                        int four, bool all) {
-  constexpr ChannelsMmaTile t = tile;
+  constexpr ChannelsMmaPolicy t = tile;
   constexpr int in_row = t.images() * t.out_pitch();
   for (int i = threadIdx.x % 32; i < t.rows() * in_row; i += 32) {
     const int row = i / in_row, image = i % in_row / t.out_pitch(), column = i % t.out_pitch();
@@ -88,9 +88,9 @@ __device__ __noinline__ void recompute(const Depthwise& p, unsigned char* stagin
 
 // A warp's sums and weights. Lane 4 g + q holds output g of a tile, of columns 2 q and 2 q + 1. It loads slots 2 q,
 // 2 q + 1, 2 q + 8 and 2 q + 9 of column g.
-template <typename T, ChannelsMmaTile tile, Activation kind>
+template <typename T, ChannelsMmaPolicy tile, Activation kind>
 struct Warp {
-  static constexpr ChannelsMmaTile t = tile;
+  static constexpr ChannelsMmaPolicy t = tile;
   static constexpr int kRows = t.rows(), kRowBytes = t.row_bytes();
   static constexpr unsigned kOnes = std::is_same_v<T, half_t> ? 0x3c003c00 : 0x3f803f80;
 
@@ -124,7 +124,7 @@ struct Warp {
 
     // Are any weights not finite?
     __device__ __forceinline__ bool store(unsigned char* shared) const {
-      static_assert(2 * (kCount + t.channels) <= ChannelsMmaTile::kOutBuffers * t.out_bytes());
+      static_assert(2 * (kCount + t.channels) <= ChannelsMmaPolicy::kOutBuffers * t.out_bytes());
       uint16_t* const to = reinterpret_cast<uint16_t*>(shared);
       bool found = false;
 #pragma unroll

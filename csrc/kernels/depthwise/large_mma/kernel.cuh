@@ -88,7 +88,7 @@ __device__ __forceinline__ void load_slab(const LargeMmaArgs& a, const Slab& sla
 }
 
 // Writes the taps of one channel into its table of zeros. Returns whether one of them is not finite.
-template <typename T, LargeMmaTile tile>
+template <typename T, LargeMmaPolicy tile>
 __device__ __forceinline__ bool write_taps(const LargeMmaArgs& a, unsigned char* table, const T* weight) {
   const unsigned kw = unsigned(a.p.kw), taps = unsigned(a.p.kh) * kw;
   bool not_finite = false;
@@ -124,7 +124,7 @@ __device__ __noinline__ void recompute(const Depthwise& p, int64_t n, int64_t c,
 }
 
 // Loads the input and the taps of a block into shared memory. Returns whether a tap is not finite.
-template <typename T, LargeMmaTile tile>
+template <typename T, LargeMmaPolicy tile>
 __device__ __forceinline__ bool load_block(const LargeMmaArgs& a, const Slab& slab, unsigned char* large_shared,
                                            int first_image, int first_channel, int channels, int y_tile) {
   const Depthwise& p = a.p;
@@ -200,7 +200,7 @@ __device__ __forceinline__ uint64_t bits_of_not_finite(const float (&sum)[kRows]
 
 }  // namespace large_mma
 
-template <typename T, LargeMmaTile tile, Activation kind>
+template <typename T, LargeMmaPolicy tile, Activation kind>
 __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_constant__ LargeMmaArgs a) {
   using namespace large_mma;
   constexpr int kRows = tile.rows, kBlocks = tile.blocks, kSpans = tile.spans, kLag = tile.lag, kApart = tile.apart;
@@ -283,7 +283,8 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
           const unsigned from = unsigned(row_at + i) < unsigned(rows_inside) ? pixels : zeros;
 #pragma unroll
           for (int pair = kFirstPair; pair < kEndPair; ++pair) {
-            const int block = LargeMmaTile::block(pair, kApart), column = first_column + pair / kApart * (16 * kApart);
+            const int block = LargeMmaPolicy::block(pair, kApart),
+                      column = first_column + pair / kApart * (16 * kApart);
             if (!kGuard || (column >= slab.column && column < slab.column_end)) {
               unsigned v[4];
               load_matrices(v, from + 16 * block);

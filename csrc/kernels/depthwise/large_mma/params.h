@@ -7,7 +7,7 @@
 namespace torch_conv::depthwise {
 
 // A kernel is compiled for each tile of a warp.
-struct LargeMmaTile {
+struct LargeMmaPolicy {
   int rows = 0;                      // output rows of a warp in every strip
   int blocks = 0;                    // of 8 output columns of a warp
   int spans = 0;                     // blocks of 8 input columns that a block of outputs reads
@@ -31,7 +31,7 @@ constexpr int large_mma_row_words(int spans) { return 4 * spans + 8; }
 
 // A block computes a tile of outputs of `images` images and `channels` channels.
 struct LargeMmaShape {
-  LargeMmaTile tile;
+  LargeMmaPolicy tile;
   int images = 0, strips = 0, strip_bits = 0;  // 16 in all; strips are 1 << strip_bits
   int strip_rows = 0;
   int channels = 0;

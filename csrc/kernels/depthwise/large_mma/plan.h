@@ -23,11 +23,11 @@ struct MmaCount {
   int k16 = 0, k8 = 0;
 };
 
-inline MmaCount count_mma(const LargeMmaTile& tile) {
+inline MmaCount count_mma(const LargeMmaPolicy& tile) {
   MmaCount count;
   for (int pair = tile.first_pair; pair < tile.end_pair; ++pair)
     for (int t = 0; t < tile.blocks; ++t) {
-      const int d = LargeMmaTile::block(pair, tile.apart) - tile.lag - t, e = d + tile.apart;
+      const int d = LargeMmaPolicy::block(pair, tile.apart) - tile.lag - t, e = d + tile.apart;
       const int both = (d >= 0 && d < tile.spans) + (e >= 0 && e < tile.spans);
       count.k16 += both == 2, count.k8 += both == 1;
     }
@@ -195,14 +195,14 @@ inline const char* large_mma_refusal(const Depthwise& p, const Arch& arch) {
 inline void configure_large_mma(const Depthwise& p, const Arch& arch, Plan& plan) {
   const LargeMmaConfig config = large_mma_config(p, arch);
   const LargeMmaShape& s = config.shape;
-  const LargeMmaTile& t = s.tile;
+  const LargeMmaPolicy& t = s.tile;
   plan.why = config.plane_bytes ? "banded matrices, whole planes by bulk copies" : "banded matrices";
   plan.tile_w = s.tile_w;
   plan.tile_h = s.tile_h;
   plan.threads = 32 * s.warps;
   plan.shared_bytes = kLargeMmaHead + s.channels * s.channel_bytes;
   plan.blocks = config.channel_groups * ceil_div(p.out.n, s.images) * s.tiles_y * s.tiles_x;
-  const TemplateArgument tile("depthwise::LargeMmaTile",
+  const TemplateArgument tile("depthwise::LargeMmaPolicy",
                               {t.rows, t.blocks, t.spans, t.lag, t.apart, t.first_pair, t.end_pair, t.guard});
   plan.kernels = {kernel_of("kernels/depthwise/large_mma/kernel.cuh", "depthwise::depthwise_large_mma",
                             {p.in.dtype, tile, argument_of(p.activation)})};

@@ -41,7 +41,7 @@ __device__ __forceinline__ void load_vector(const T* from, bool inside, T* to) {
 
 // Columns [x - S.pad_x, x - S.pad_x + N) of a row in the accumulation type. A strip starts at column x, and `from`
 // points to that column.
-template <PlanesShape S, typename T, int N>
+template <PlanesPolicy S, typename T, int N>
 __device__ __forceinline__ void load_row(const T* from, int x, float (&to)[N]) {
   constexpr int size = sizeof(T);
   constexpr int E = gcd(gcd(16, S.w * size), S.px * S.stride_x * size) / size;  // elements of a vector
@@ -70,7 +70,7 @@ __device__ __forceinline__ void load_row(const T* from, int x, float (&to)[N]) {
 }
 
 // The outputs of a thread: px columns from column x on, ry rows from row y on.
-template <PlanesShape S, Activation kind, typename T>
+template <PlanesPolicy S, Activation kind, typename T>
 __device__ __forceinline__ void compute(const T* from, const T* zeros, int x, int y, const float (&tap)[S.kh * S.kw],
                                         float bias, T* to) {
   constexpr int PX = S.px, RY = S.ry, SY = S.stride_y, KH = S.kh, KW = S.kw, kSize = sizeof(T);
@@ -111,12 +111,12 @@ __device__ __forceinline__ void compute(const T* from, const T* zeros, int x, in
 
 }  // namespace planes
 
-template <typename T, typename W, PlanesShape shape, Activation kind>
+template <typename T, typename W, PlanesPolicy shape, Activation kind>
 __global__ void __launch_bounds__(shape.threads(), shape.resident)
     depthwise_planes(const __grid_constant__ PlanesArgs a) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace planes;
-  constexpr PlanesShape S = shape;
+  constexpr PlanesPolicy S = shape;
   constexpr int kSize = sizeof(T), kUnits = S.strips() * S.bands(), kTaps = S.kh * S.kw;
   constexpr int kGroup = S.group, kMultiplier = S.multiplier, kPlane = S.h * S.w, kOutPlane = S.out_h * S.out_w;
   constexpr bool kShifted = S.shifted;

@@ -7,7 +7,7 @@ namespace torch_conv::depthwise {
 
 // A kernel is compiled for each shape. A thread computes px pixels of ry rows. A block computes `group` channels of an
 // image at once.
-struct PlanesShape {
+struct PlanesPolicy {
   int h, w, out_h, out_w;
   int kh, kw, stride_y, stride_x, dilation_y, dilation_x, pad_y, pad_x;
   int px, ry, group, multiplier;

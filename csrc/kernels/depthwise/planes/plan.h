@@ -11,7 +11,7 @@ namespace torch_conv::depthwise {
 void launch_planes(const Depthwise& p, const Plan& plan, const Site& site);
 
 struct PlanesConfig {
-  PlanesShape shape;
+  PlanesPolicy shape;
   int stages;  // of a block
   int shared_bytes;
 };
@@ -20,7 +20,7 @@ inline PlanesConfig planes_config(const Depthwise& p, const Arch& arch) {
   const Placement& s = p.place;
   const int size = size_of(p.in.dtype), taps = int(p.kh * p.kw), out_w = int(p.out.w), out_h = int(p.out.h);
   PlanesConfig c{};
-  PlanesShape& w = c.shape;
+  PlanesPolicy& w = c.shape;
   w = {.h = int(p.in.h),
        .w = int(p.in.w),
        .out_h = out_h,
@@ -110,15 +110,15 @@ inline const char* planes_refusal(const Depthwise& p, const Arch& arch) {
 
 inline void configure_planes(const Depthwise& p, const Arch& arch, Plan& plan) {
   const PlanesConfig c = planes_config(p, arch);
-  const PlanesShape& w = c.shape;
+  const PlanesPolicy& w = c.shape;
   plan.why = "whole planes by bulk copies";
   plan.tile_w = w.out_w, plan.tile_h = w.out_h, plan.tile_d = w.group;
   plan.threads = w.threads();
   plan.shared_bytes = c.shared_bytes;
   plan.blocks = std::min<int64_t>(ceil_div(p.out.c, w.group) * p.out.n, int64_t(arch.multiprocessors) * w.resident);
-  const TemplateArgument shape("depthwise::PlanesShape", {w.h, w.w, w.out_h, w.out_w, w.kh, w.kw, w.stride_y,
-                                                          w.stride_x, w.dilation_y, w.dilation_x, w.pad_y, w.pad_x,
-                                                          w.px, w.ry, w.group, w.multiplier, w.shifted, w.resident});
+  const TemplateArgument shape("depthwise::PlanesPolicy", {w.h, w.w, w.out_h, w.out_w, w.kh, w.kw, w.stride_y,
+                                                           w.stride_x, w.dilation_y, w.dilation_x, w.pad_y, w.pad_x,
+                                                           w.px, w.ry, w.group, w.multiplier, w.shifted, w.resident});
   plan.kernels = {kernel_of("kernels/depthwise/planes/kernel.cuh", "depthwise::depthwise_planes",
                             {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
   plan.config = Config{launch_planes, c};

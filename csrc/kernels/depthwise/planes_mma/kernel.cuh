@@ -103,7 +103,7 @@ __device__ __forceinline__ void load_row(unsigned row, unsigned (&b)[2]) {
 
 #endif
 
-template <typename T, PlanesMmaShape shape, Activation kind>
+template <typename T, PlanesMmaPolicy shape, Activation kind>
 __global__ void __launch_bounds__(32 * shape.group * shape.warps, shape.resident)
     depthwise_planes_mma(const __grid_constant__ PlanesMmaArgs a) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

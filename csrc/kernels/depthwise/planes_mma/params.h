@@ -16,7 +16,7 @@ constexpr int mma_table_bytes(int kh) { return (kh + 2) * 128; }
 enum class MmaRows { any, inner, whole };
 
 // A kernel is compiled for each shape.
-struct PlanesMmaShape {
+struct PlanesMmaPolicy {
   int kh, rows;  // of the window; of a strip
   MmaRows inside;
   int load;          // pixels that a lane reads at once, 4, 2 or 1: a divisor of the width

@@ -10,7 +10,7 @@ void launch_planes_mma(const Depthwise& p, const Plan& plan, const Site& site);
 
 // params.h explains the fields.
 struct PlanesMmaConfig {
-  PlanesMmaShape shape;
+  PlanesMmaPolicy shape;
   int lead, tiles, strips, images, units, passes, stages;
   int image_bytes, image_bytes_out;
 };
@@ -39,7 +39,7 @@ inline int64_t planes_mma_shared(const Depthwise& p, const PlanesMmaConfig& c) {
 // Tunings: one NVIDIA H200, float16, microseconds in CUDA graphs.
 inline PlanesMmaConfig planes_mma_config(const Depthwise& p, const Arch& arch) {
   PlanesMmaConfig c{};
-  PlanesMmaShape& s = c.shape;
+  PlanesMmaPolicy& s = c.shape;
   s.kh = int(p.kh), s.pairs = p.out.w % 2 == 0;
   for (int load : {4, 2, 1})
     if (mma_lead(p, load, c.lead)) {
@@ -135,8 +135,8 @@ inline void configure_planes_mma(const Depthwise& p, const Arch& arch, Plan& pla
   // The grid has at most as many blocks as fit at once, and the fewest that keep the longest block as short.
   const int64_t most = int64_t(arch.multiprocessors) * c.shape.resident;
   plan.blocks = ceil_div(steps, ceil_div(steps, most));
-  const PlanesMmaShape& s = c.shape;
-  const TemplateArgument shape("depthwise::PlanesMmaShape",
+  const PlanesMmaPolicy& s = c.shape;
+  const TemplateArgument shape("depthwise::PlanesMmaPolicy",
                                {s.kh, s.rows,
                                 s.inside == MmaRows::whole   ? "depthwise::MmaRows::whole"
                                 : s.inside == MmaRows::inner ? "depthwise::MmaRows::inner"

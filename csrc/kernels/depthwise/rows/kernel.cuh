@@ -23,7 +23,7 @@
 
 namespace torch_conv::depthwise {
 
-template <typename T, typename W, RowsShape shape, Activation kind>
+template <typename T, typename W, RowsPolicy shape, Activation kind>
 __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ RowsArgs a) {
   using A = acc_t<T>;
   constexpr int K = shape.k, kStride = shape.stride, kDilation = shape.dilation, kShift = shape.shift;

@@ -5,11 +5,11 @@
 
 namespace torch_conv::depthwise {
 
-// Values of RowsShape::shift if the shift is not the same for all rows.
+// Values of RowsPolicy::shift if the shift is not the same for all rows.
 constexpr int kRowsFunnel = -1, kRowsBranch = -2;
 
 // A kernel is compiled for each shape.
-struct RowsShape {
+struct RowsPolicy {
   int k, stride, dilation;
   int shift;    // elements from 16 aligned bytes of the input to the footprint of a vector of outputs
   int vectors;  // of a lane

@@ -104,8 +104,8 @@ inline void configure_rows(const Depthwise& p, const Arch&, Plan& plan) {
     plan.kernels = {kernel_of("kernels/depthwise/rows/shared.cuh", "depthwise::depthwise_rows_shared",
                               {p.in.dtype, p.weights, int(p.kw), config.shared_outputs, argument_of(p.activation)})};
   } else {
-    const TemplateArgument shape("depthwise::RowsShape", {int(p.kw), int(p.place.stride_x), int(p.place.dilation_x),
-                                                          config.shift, config.vectors});
+    const TemplateArgument shape("depthwise::RowsPolicy", {int(p.kw), int(p.place.stride_x), int(p.place.dilation_x),
+                                                           config.shift, config.vectors});
     plan.kernels = {kernel_of("kernels/depthwise/rows/kernel.cuh", "depthwise::depthwise_rows",
                               {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
   }

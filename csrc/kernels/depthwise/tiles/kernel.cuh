@@ -73,7 +73,7 @@ __device__ __forceinline__ void write(T* to, const T (&from)[N], int count) {
 }
 
 // Adds up a thread's outputs, with all taps in registers. finish(o) stores output row o.
-template <TilesShape S, typename T, typename Finish>
+template <TilesPolicy S, typename T, typename Finish>
 __device__ __forceinline__ void add_up_from_registers(const TilesArgs& a, const T* at, const float* tap_at,
                                                       float (&sum)[S.ry][S.px], const Finish& finish) {
   constexpr int KH = S.kh, KW = S.kw, SY = S.stride_y, SX = S.stride_x, DY = S.dilation_y, DX = S.dilation_x;
@@ -102,7 +102,7 @@ __device__ __forceinline__ void add_up_from_registers(const TilesArgs& a, const 
 }
 
 // Adds up a thread's outputs, with taps from shared memory.
-template <TilesShape S, typename T>
+template <TilesPolicy S, typename T>
 __device__ __forceinline__ void add_up_from_shared(const TilesArgs& a, const T* at, const float* tap_at,
                                                    float (&sum)[S.ry][S.px]) {
   constexpr int KH = S.kh, KW = S.kw, SY = S.stride_y, SX = S.stride_x, DY = S.dilation_y, DX = S.dilation_x;
@@ -152,11 +152,11 @@ __device__ __forceinline__ void store_staged(const TilesArgs& a, const T* result
 
 }  // namespace tiles
 
-template <typename T, typename W, TilesShape shape, Activation kind>
+template <typename T, typename W, TilesPolicy shape, Activation kind>
 __global__ void __launch_bounds__(shape.threads, shape.resident)
     depthwise_tiles(const __grid_constant__ TilesArgs a, const __grid_constant__ TensorMap map) {
   using namespace tiles;
-  constexpr TilesShape S = shape;
+  constexpr TilesPolicy S = shape;
   constexpr int kTaps = S.kh * S.kw, KW = S.kw, PX = S.px, RY = S.ry, SY = S.stride_y, SX = S.stride_x;
   constexpr int kLoad = S.load, kStore = S.store, kThreads = S.threads;
   constexpr bool kStaged = S.staged;

@@ -6,7 +6,7 @@
 namespace torch_conv::depthwise {
 
 // A kernel is compiled for each shape. A thread computes px pixels of ry rows.
-struct TilesShape {
+struct TilesPolicy {
   int kh, kw, stride_y, stride_x, dilation_y, dilation_x;
   int first;  // columns from a vector of 16 bytes in shared memory to the first input column of a strip
   int px, ry;

@@ -10,7 +10,7 @@ void launch_tiles(const Depthwise& p, const Plan& plan, const Site& site);
 
 // A block: its tile, its planes, and its shared memory. params.h explains the fields.
 struct TilesConfig {
-  TilesShape shape;
+  TilesPolicy shape;
   int group, tiles_x, tiles_y, strips, bands, lead, pitch, slot;
   int skip, box_rows, first_row, first_column, rows, vectors;
   int taps_at, positions_at, results_at, shared_bytes;
@@ -24,7 +24,7 @@ inline TilesConfig tiles_config(const Depthwise& p, const Arch& arch) {
   const Placement& s = p.place;
   const int size = size_of(p.in.dtype), vector = 16 / size;
   TilesConfig c{};
-  TilesShape& w = c.shape;
+  TilesPolicy& w = c.shape;
   w = {.kh = int(p.kh),
        .kw = int(p.kw),
        .stride_y = int(s.stride_y),
@@ -36,7 +36,7 @@ inline TilesConfig tiles_config(const Depthwise& p, const Arch& arch) {
   const int taps = w.kh * w.kw;
   // The size of the unrolled loops limits the rows of a thread.
   w.ry = std::max(1, std::min(7, 1500 / (taps * w.px)));
-  if (taps > TilesShape::kMostInRegisters) w.px = 8, w.ry = 4;
+  if (taps > TilesPolicy::kMostInRegisters) w.px = 8, w.ry = 4;
   if (p.out.h <= 4) w.ry = int(p.out.h);
   const int out_w = int(p.out.w), out_h = int(p.out.h);
   // Boxes of wide tiles start on 128 bytes, of larger windows on 32: direct2d/tile/params.h has the measurements.
@@ -129,7 +129,7 @@ inline const char* tiles_refusal(const Depthwise& p, const Arch& arch) {
 
 inline void configure_tiles(const Depthwise& p, const Arch& arch, Plan& plan) {
   const TilesConfig c = tiles_config(p, arch);
-  const TilesShape& w = c.shape;
+  const TilesPolicy& w = c.shape;
   plan.why = c.tiles_x * c.tiles_y == 1 ? "whole planes in shared memory" : "tiles of planes in shared memory";
   plan.tile_w = c.strips * w.px;
   plan.tile_h = c.bands * w.ry;
@@ -137,7 +137,7 @@ inline void configure_tiles(const Depthwise& p, const Arch& arch, Plan& plan) {
   plan.threads = w.threads;
   plan.shared_bytes = c.shared_bytes;
   plan.blocks = ceil_div(p.out.n * p.out.c, c.group) * c.tiles_x * c.tiles_y;
-  const TemplateArgument shape("depthwise::TilesShape",
+  const TemplateArgument shape("depthwise::TilesPolicy",
                                {w.kh, w.kw, w.stride_y, w.stride_x, w.dilation_y, w.dilation_x, w.first, w.px, w.ry,
                                 w.load, w.store, w.staged, w.threads, w.resident});
   plan.kernels = {kernel_of("kernels/depthwise/tiles/kernel.cuh", "depthwise::depthwise_tiles",

@@ -17,7 +17,7 @@
 
 namespace torch_conv::depthwise {
 
-template <typename T, typename W, WarpsShape shape, Activation kind>
+template <typename T, typename W, WarpsPolicy shape, Activation kind>
 __global__ void __launch_bounds__(128) depthwise_warps(const __grid_constant__ WarpsArgs a) {
   constexpr int K = shape.k, S = shape.step, V = shape.vector, kLanes = shape.lanes, kRows = shape.rows;
   constexpr bool kHalo = shape.halo;

@@ -7,7 +7,7 @@ namespace torch_conv::depthwise {
 
 // A kernel is compiled for each shape: k * k taps at steps of `step`. A lane reads `vector` pixels of a row. A strip of
 // `lanes` lanes makes `rows` rows of outputs.
-struct WarpsShape {
+struct WarpsPolicy {
   int k, step, vector, lanes, rows;
   bool halo;                                               // the first and the last lane only read
   constexpr int outputs() const { return vector / step; }  // of a lane, in a row

@@ -10,7 +10,7 @@ void launch_warps(const Depthwise& p, const Plan& plan, const Site& site);
 
 // A plane's strips.
 struct WarpsConfig {
-  WarpsShape shape;
+  WarpsPolicy shape;
   int vectors, across, down, each;
 };
 
@@ -23,7 +23,7 @@ inline WarpsConfig warps_config(const Depthwise& p) {
   //
   WarpsConfig c{
       .shape = {.k = int(p.kh), .step = int(p.place.stride_x), .vector = 16 / size_of(p.in.dtype), .rows = 3}};
-  WarpsShape& w = c.shape;
+  WarpsPolicy& w = c.shape;
   c.vectors = int(p.in.w / w.vector);
   c.across = c.vectors <= 32 ? 1 : int(ceil_div(c.vectors, 30));
   c.each = int(ceil_div(c.vectors, c.across));
@@ -53,14 +53,14 @@ inline const char* warps_refusal(const Depthwise& p, const Arch&) {
 
 inline void configure_warps(const Depthwise& p, const Arch&, Plan& plan) {
   const WarpsConfig c = warps_config(p);
-  const WarpsShape& w = c.shape;
+  const WarpsPolicy& w = c.shape;
   plan.why = "rows in registers";
   plan.tile_w = c.each * w.outputs();
   plan.tile_h = w.rows;
   plan.tile_d = 1;
   plan.threads = 128;
   plan.blocks = ceil_div(p.out.n * p.out.c * c.across * c.down * w.lanes, 128);
-  const TemplateArgument shape("depthwise::WarpsShape", {w.k, w.step, w.vector, w.lanes, w.rows, w.halo});
+  const TemplateArgument shape("depthwise::WarpsPolicy", {w.k, w.step, w.vector, w.lanes, w.rows, w.halo});
   plan.kernels = {kernel_of("kernels/depthwise/warps/kernel.cuh", "depthwise::depthwise_warps",
                             {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
   plan.config = Config{launch_warps, c};

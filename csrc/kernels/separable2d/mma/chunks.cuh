@@ -24,7 +24,7 @@ struct SwizzledRow {
 template <typename T>
 struct SwizzledBox {
   unsigned char* data;
-  __device__ __forceinline__ SwizzledRow<T> row(int r) const { return {data + r * BandShape::chunk, r % 8}; }
+  __device__ __forceinline__ SwizzledRow<T> row(int r) const { return {data + r * MmaPolicy::chunk, r % 8}; }
 };
 
 // ---- Beyond the image -----------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ __device__ __noinline__ uint4 load_piece(const T* row, int column, int w) {
 // rows. Element by element, core/cuda/extend.cuh takes 2.2 us a chunk with 7 rows outside and 3.4 with 15 (float16, one
 // NVIDIA H200). Each interleaved channel has its own box. All threads call this when the chunk is complete; a barrier
 // ends it.
-template <typename T, BandShape s>
+template <typename T, MmaPolicy s>
 __device__ __forceinline__ void extend_chunk(unsigned char* boxes, const BandArgs& a, TilePosition at, int bx, int top,
                                              int bottom, int from, int to) {
   constexpr int kPieces = s.chunk / 16, kColumns = 8, kChannels = s.channels;

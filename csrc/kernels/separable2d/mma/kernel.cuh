@@ -50,7 +50,7 @@
 
 namespace torch_conv::separable2d {
 
-template <typename T, BandShape s>
+template <typename T, MmaPolicy s>
 __global__ void __launch_bounds__(s.threads(), s.min_blocks())
     separable_mma(const __grid_constant__ TensorMap in_map, const __grid_constant__ TensorMap out_map,
                   const __grid_constant__ BandArgs a) {

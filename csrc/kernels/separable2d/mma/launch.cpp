@@ -7,7 +7,7 @@
 namespace torch_conv::separable2d {
 
 void launch_mma(const Separable& p, const Plan& plan, const Site& site) {
-  const BandShape s = band_shape(p);
+  const MmaPolicy s = band_shape(p);
   const TensorMap in = s.loads ? tma::rows_map(as_rows(p.in, s.channels), s.box_h()) : TensorMap{};
   const TensorMap out = s.bulk_stores() ? tma::rows_map(p.out, 16) : TensorMap{};
   launch(plan, site, in, out, band_args(p, plan, pass_taps(p, true, true)));

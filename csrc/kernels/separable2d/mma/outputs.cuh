@@ -13,7 +13,7 @@ namespace torch_conv::separable2d::mma {
 
 // A box of outputs of a channel, in the layout of bulk copies. Interleaved channels are as in memory; 16 bytes in front
 // of each row hold the end of the previous box.
-template <typename T, BandShape s>
+template <typename T, MmaPolicy s>
 struct OutputBox {
   unsigned char* data;
   int channel;
@@ -31,7 +31,7 @@ struct OutputBox {
 };
 
 // A tile of outputs into a box. `probe` becomes NaN where there is one that is not finite (not of bytes).
-template <typename T, BandShape s, int count>
+template <typename T, MmaPolicy s, int count>
 __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile, int lane, const float (&out)[count][4],
                                            float back, unsigned& probe) {
   using Box = OutputBox<T, s>;
@@ -84,7 +84,7 @@ struct Columns {
 // Stores a box into unaligned rows by aligned vectors of 16 bytes, and by single elements at both ends of a segment. A
 // vector that the box begins only moves in front of the next box. The warp of each channel stores a part of the rows'
 // vectors.
-template <typename T, BandShape s>
+template <typename T, MmaPolicy s>
 __device__ __forceinline__ void store_words(unsigned char* box, int part, T* plane, int64_t stride, const Columns& c,
                                             int y, int rows) {
   if (rows <= 0) return;
@@ -173,7 +173,7 @@ __device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, con
 }
 
 // Outputs of a box in rows from y on that are not finite, or `all`, are made again. A warp.
-template <typename T, BandShape s>
+template <typename T, MmaPolicy s>
 __device__ __noinline__ void mend(const BandArgs& a, OutputBox<T, s> box, const float* taps_x, const float* taps_y,
                                   Columns c, int y, TilePosition at, bool all) {
   __syncwarp();  // other lanes stored what this one reads
@@ -191,7 +191,7 @@ __device__ __noinline__ void mend(const BandArgs& a, OutputBox<T, s> box, const 
 }
 
 // zero_output: those of a box whose windows hang over are 0. A warp.
-template <typename T, BandShape s>
+template <typename T, MmaPolicy s>
 __device__ __noinline__ void clear_hanging(const BandArgs& a, OutputBox<T, s> box, int x, int y) {
   __syncwarp();
   constexpr int count = 16 / int(sizeof(T)), pieces = s.chunk / 16;

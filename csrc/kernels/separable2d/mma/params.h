@@ -15,7 +15,7 @@ constexpr int kBandMost = 63;
 // A warp makes 16 rows of outputs and streams along them, in tiles of 8 columns, of bytes 16. The column pass makes a
 // tile of sums from `halves` times 8 rows of pixels. The row pass makes a tile of outputs from the last `tiles` tiles
 // of sums.
-struct BandShape {
+struct MmaPolicy {
   int bytes;   // of an element
   int halves;  // of 8 rows, that the windows of 16 rows see
   int tiles;   // of columns, that the windows of a tile's outputs see; odd but for bytes
@@ -101,10 +101,10 @@ struct BandShape {
 // The first column of a tile's windows lies `off` columns behind that of the first tile which they see.
 constexpr int tiles_before(int tile, int pad_x) { return (pad_x + tile - 1) / tile; }
 
-constexpr BandShape band_shape(int bytes, int kh, int kw, int pad_x, int channels, bool loads, bool stores) {
+constexpr MmaPolicy band_shape(int bytes, int kh, int kw, int pad_x, int channels, bool loads, bool stores) {
   const int tile = bytes == 1 ? 16 : 8, before = tiles_before(tile, pad_x), off = tile * before - pad_x;
   const int tiles = (off + tile - 1 + kw + tile - 1) / tile;
-  BandShape s{.bytes = bytes,
+  MmaPolicy s{.bytes = bytes,
               .halves = (15 + kh + 7) / 8,
               .tiles = bytes == 1 ? tiles : tiles | 1,
               .early = before % 2,

@@ -75,8 +75,8 @@ __device__ __forceinline__ void split(float low, float high, unsigned& large, un
 // A block's taps in shared memory, zeros before and behind them: bands read beyond both ends. All threads.
 template <int threads>
 __device__ __forceinline__ void place_taps(float* to, const float* taps, int count) {
-  for (int i = threadIdx.x; i < BandShape::taps_held; i += threads) {
-    const int tap = i - BandShape::taps_before;
+  for (int i = threadIdx.x; i < MmaPolicy::taps_held; i += threads) {
+    const int tap = i - MmaPolicy::taps_before;
     to[i] = unsigned(tap) < unsigned(count) ? taps[tap] : 0.f;
   }
 }
@@ -84,7 +84,7 @@ __device__ __forceinline__ void place_taps(float* to, const float* taps, int cou
 // Fills words[part][i][lane] with the left matrices of the column pass and the right ones of the row pass. A left
 // element is ty[k - m], for row k of the box and row m of outputs. A right one is tx[column - off - n], for column n of
 // outputs. For bytes even columns of a tile precede odd ones, as in the column pass. Warps take turns.
-template <typename P, BandShape s>
+template <typename P, MmaPolicy s>
 __device__ __forceinline__ void make_bands(unsigned* words, const float* taps_x, const float* taps_y,
                                            const Scales& scales, int pad_x) {
   const int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;

@@ -12,7 +12,7 @@ void launch_mma(const Separable& p, const Plan& plan, const Site& site);
 
 // Bulk copies load rows that start on 16 bytes. They store rows that are whole vectors of 16 bytes: they would write
 // the rest of a word that a row ends in.
-inline BandShape band_shape(const Separable& p) {
+inline MmaPolicy band_shape(const Separable& p) {
   const Separable rows = as_rows(p);
   return band_shape(size_of(p.in.dtype), int(p.kh), int(p.kw), int(p.place.pad_x), hwc_channels(p),
                     tma::possible(rows.in), tma::possible(rows.out) && aligned_rows(rows.out));
@@ -30,7 +30,7 @@ inline const char* mma_refusal(const Separable& p, const Arch& arch) {
   return band_shape(p).shared_bytes() <= arch.shared_bytes ? nullptr : "not enough shared memory";
 }
 
-inline int64_t band_blocks(const Separable& p, const BandShape& s, int segment) {
+inline int64_t band_blocks(const Separable& p, const MmaPolicy& s, int segment) {
   return p.out.n * (p.out.c / s.channels) * ceil_div(p.out.h, s.rows()) *
          ceil_div(p.out.w, int64_t(segment) * s.columns());
 }
@@ -40,7 +40,7 @@ inline int64_t band_blocks(const Separable& p, const BandShape& s, int segment) 
 // 8: 25.4, 84.1, 124.7; 16: 31.0, 89.4, 129.9. 31x31 4: 34.0, 108.4, 170.4; 8: 30.7, 99.5, 156.9; 16: 36.7, 97.7,
 // 158.7. Bytes 15x15 4: 26.9, 76.8, 117.9; 8: 28.0, 72.7, 112.4; 16: 39.6, 72.0, 121.3. Shorter where blocks are too
 // few for the machine (not measured).
-inline int band_segment(const Separable& p, const BandShape& s, const Arch& arch) {
+inline int band_segment(const Separable& p, const MmaPolicy& s, const Arch& arch) {
   const int64_t all = std::max<int64_t>(ceil_div(p.out.w, s.columns()), 1);
   int segment = int(ceil_div(all, ceil_div(all, 8)));
   while (segment > 1 && 2 * band_blocks(p, s, segment) <= int64_t(arch.multiprocessors) * s.min_blocks())
@@ -49,7 +49,7 @@ inline int band_segment(const Separable& p, const BandShape& s, const Arch& arch
 }
 
 inline void fill_mma(const Separable& p, const Arch& arch, Plan& plan) {
-  const BandShape s = band_shape(p);
+  const MmaPolicy s = band_shape(p);
   const int segment = band_segment(p, s, arch);
   plan.algorithm = "tensor_core";
   plan.why =
@@ -62,7 +62,7 @@ inline void fill_mma(const Separable& p, const Arch& arch, Plan& plan) {
   plan.kernels = {kernel_of(
       "kernels/separable2d/mma/kernel.cuh", "separable2d::separable_mma",
       {p.in.dtype,
-       {"separable2d::BandShape",
+       {"separable2d::MmaPolicy",
         {s.bytes, s.halves, s.tiles, s.early, s.first_sees_last, s.last_sees_first, s.loads, s.stores, s.channels}}})};
 }
 
@@ -72,7 +72,7 @@ inline void configure_mma(const Separable& p, const Arch& arch, Plan& plan) {
 }
 
 inline BandArgs band_args(const Separable& p, const Plan& plan, const PassTaps& taps) {
-  const BandShape s = band_shape(p);
+  const MmaPolicy s = band_shape(p);
   return {.planes = PlaneGeometry::of(p.in, p.out),
           .order = TileOrder::of(ceil_div(p.out.w, plan.tile_w), ceil_div(p.out.h, plan.tile_h), p.out.c / s.channels),
           .segment = plan.tile_w / s.columns(),

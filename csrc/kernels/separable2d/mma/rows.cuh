@@ -32,7 +32,7 @@ __device__ __forceinline__ T* aligned_down(T* p) {
 }
 
 // The words that hold a chunk, which starts at (bx, top) of a plane; zeros beyond the end of a row, above and below.
-template <typename T, BandShape s>
+template <typename T, MmaPolicy s>
 __device__ __forceinline__ void copy_rows(unsigned char* raw, const BandArgs& a, const T* plane, int bx, int top) {
   constexpr int kSize = s.channels * int(sizeof(T)), kWords = s.raw_pitch() / 16, kStep = s.threads() / 8;
   constexpr int kTurns = (s.box_h() + kStep - 1) / kStep;
@@ -108,7 +108,7 @@ __device__ __forceinline__ void take_apart(uint4 (&of)[channels], const unsigned
 }
 
 // A raw chunk as boxes of the channels; zeros left of the image.
-template <typename T, BandShape s>
+template <typename T, MmaPolicy s>
 __device__ __forceinline__ void place_rows(unsigned char* boxes, const unsigned char* raw, const BandArgs& a,
                                            const T* plane, int bx, int top) {
   constexpr int kChannels = s.channels, kStep = s.threads() / 8, kTurns = (s.box_h() + kStep - 1) / kStep;
