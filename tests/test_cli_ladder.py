@@ -10,7 +10,11 @@ from command_line import refused, run
 from strategies import make_image
 
 import torch_conv
-from torch_conv.cli import build_parser, ladder_bench, ladder_borders, ladder_tables
+from torch_conv.bench.ladder import tables
+from torch_conv.bench.ladder.borders import POLICIES, means
+from torch_conv.bench.ladder.borders import borders as borders_study
+from torch_conv.bench.ladder.study import Study, Sweep
+from torch_conv.cli import build_parser
 
 RUNGS = ("naive", "constant", "tiled", "l2_halo")
 
@@ -18,14 +22,14 @@ RUNGS = ("naive", "constant", "tiled", "l2_halo")
 def test_tables_on_the_cpu(monkeypatch, tmp_path, capsys):
     kept = {"stencil": [(256, False)], "correctness": [("box", 3)], "size": [64], "fused": [64], "window": [(64, 3)]}
 
-    def few(cuda, sweep, studies=ladder_tables.studies):
+    def few(cuda, sweep, studies=tables.studies):
         return [
-            ladder_bench.Study(s.name, s.title, s.columns, kept[s.name], s.measure, s.note)
+            Study(s.name, s.title, s.columns, kept[s.name], s.measure, s.note)
             for s in studies(cuda, sweep)
             if s.name in kept
         ]
 
-    monkeypatch.setattr(ladder_tables, "studies", few)
+    monkeypatch.setattr(tables, "studies", few)
     written, figures = tmp_path / "ladder.json", tmp_path / "f"
     assert run("bench", "ladder", "--device", "cpu", "--quick", "--json", written, "--figures", figures) == 0
     printed = capsys.readouterr().out
@@ -51,23 +55,21 @@ def test_signals_and_borders_on_the_cpu(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("policy", ladder_borders.POLICIES)
+@pytest.mark.parametrize("policy", POLICIES)
 def test_gold_of_the_borders(policy):
     image = make_image((1, 2, 103, 120), torch.uint8)
-    border = ladder_borders.POLICIES[policy][0]
+    border = POLICIES[policy][0]
     expected = torch_conv.reference.box_blur(image.double(), 200, border, anchor=-1)
-    assert (ladder_borders.means(image, policy) - expected).abs().max() <= 0.5 + 1e-9
+    assert (means(image, policy) - expected).abs().max() <= 0.5 + 1e-9
 
 
 def test_borders_that_an_image_is_too_small_for_are_left_out():
-    cases = ladder_borders.borders(ladder_bench.Sweep(sizes=(100,)), cuda=False).cases
+    cases = borders_study(Sweep(sizes=(100,)), cuda=False).cases
     assert [policy for _, policy in cases] == ["skip", "clamp", "zero"]
 
 
 def test_tables_on_the_gpu_name_their_rungs():
-    columns = {
-        study.name: {c.key for c in study.columns} for study in ladder_tables.studies(True, ladder_bench.Sweep())
-    }
+    columns = {study.name: {c.key for c in study.columns} for study in tables.studies(True, Sweep())}
     assert {f"{rung}_ms" for rung in RUNGS} < columns["size"] & columns["window"] & columns["block"] & columns["signal"]
     assert {"direct_over_cpu", "production_over_cpu", "conv2d_ms"} < columns["borders"]
     assert {"fused_ms", "unfused_ms", "production_ms", "conv2d_ms"} < columns["fused"]
@@ -86,9 +88,9 @@ def test_sweeps(tmp_path):
     assert [(row["size"], row["k"]) for row in found["window"]] == [(48, 1), (48, 9)]
     assert [(row["size"], row["block"]) for row in found["block"]] == [(48, "16x16")]  # a CPU has none
     assert document["metadata"]["rounds"] == 3 and len(found) == 3
-    assert ladder_bench.Sweep(sizes=(2048,), quick=True).of(256, 4096) == [2048]
-    assert ladder_bench.Sweep(quick=True).of(256, 1024, 2048) == [256, 1024]
-    on_a_gpu = ladder_tables.studies(True, ladder_bench.Sweep((64,), (3,), ((4, 8), (64, 16))))
+    assert Sweep(sizes=(2048,), quick=True).of(256, 4096) == [2048]
+    assert Sweep(quick=True).of(256, 1024, 2048) == [256, 1024]
+    on_a_gpu = tables.studies(True, Sweep((64,), (3,), ((4, 8), (64, 16))))
     assert [study.cases for study in on_a_gpu if study.name == "block"] == [[(64, (4, 8)), (64, (64, 16))]]
 
 
