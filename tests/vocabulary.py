@@ -68,6 +68,7 @@ KERNELS = [
     Rule(r"\bno whole vectors of sums lie side by side", "no contiguous whole vectors of sums"),
     Rule(r"\bplanes whose pixels lie side by side, nor", "planes with contiguous pixels, nor"),
     Rule(r"\bchannels lie side by side\b", "channels are interleaved"),
+    Rule(r"\bpixels that do not lie side by side\b", "pixels of a row are not contiguous"),
     Rule(r"\bfaster for photographs and an odd\b", "faster for HWC images and an odd"),
     # Template arguments as one struct.
     Rule(r"\bseparable_mma<(uint8_t), (\d[^>]*)>", r"separable_mma<\1, separable2d::MmaPolicy{1, \2}>"),
