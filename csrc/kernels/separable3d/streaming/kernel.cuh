@@ -154,56 +154,6 @@ struct InputPlanes {
   }
 };
 
-// The depth pass of a thread's column of outputs: K - 1 chains along z in registers.
-template <typename T, int K, bool kFixed, int R, class Map>
-struct DepthChains {
-  const StreamingParams& p;
-  const Map& map;
-  const float* const taps;
-  const int x, y, z0;
-  const int stored;  // rows
-  T* out;
-  int z;  // the output that the next plane ends
-  float sum[K - 1][R] = {};
-
-  __device__ DepthChains(const StreamingParams& p, const Map& map, const float* taps, int n, int c, int x, int y,
-                         int z0)
-      : p(p),
-        map(map),
-        taps(taps),
-        x(x),
-        y(y),
-        z0(z0),
-        stored(x >= 0 && x < p.volumes.out_w ? min(R, p.volumes.out_h - y) : 0),
-        out(p.volumes.out_volume<T>(n, c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x),
-        z(z0 - (K - 1)) {}
-  // Adds the next plane's values, and stores the output that it ends.
-  __device__ __forceinline__ void push(const float (&value)[R]) {
-    float tap[K];
-    read_taps<K, kFixed>(tap, taps, p, 2);
-    float ended[R];
-    depth_pass(tap, value, sum, ended);
-    if (z >= z0) {
-      if (p.border == Border::zero_output) clear(ended);
-      T* to = out;
-#pragma unroll
-      for (int o = 0; o < R; ++o, to += p.volumes.out_stride_h) store_if(o < stored, to, from_acc<T>(ended[o]));
-      out += p.volumes.out_stride_d;
-    }
-    ++z;
-  }
-
- private:
-  // Zeros outputs whose window leaves the image.
-  __device__ __forceinline__ void clear(float (&ended)[R]) const {
-    const bool fits = z >= p.pad_z + first_plane(map) && z - p.pad_z + K <= end_of_planes(map, p.volumes.in_d) &&
-                      x >= p.pad_x && x - p.pad_x + K <= p.volumes.in_w;
-#pragma unroll
-    for (int o = 0; o < R; ++o)
-      if (!fits || y + o < p.pad_y || y + o - p.pad_y + K > p.volumes.in_h) ended[o] = 0;
-  }
-};
-
 template <typename T, int K, bool kFixed, bool kBulk, bool kPeers = false>
 __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads(),
                                   streaming_shape(sizeof(T), K, kBulk).min_blocks)
