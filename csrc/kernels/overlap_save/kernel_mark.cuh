@@ -1,6 +1,6 @@
-// MARK: marks the cells of a tile, one a thread, by how their windows' sums become outputs. Every block searches the
-// tile's notes for the largest and, where no pixel is negative, the taps for a negative one: at most 16,384 notes and
-// the window's taps, from L2. Bytes: a note and a mark for each cell, which has at least 16 x 16 pixels.
+// MARK: marks the cells of a tile, one a thread, by the step from their windows' sums to outputs. Every block searches
+// the tile's notes for the largest and, where no pixel is negative, the taps for a negative one: at most 16,384 notes
+// and the window's taps, from L2. Bytes: a note and a mark for each cell, which has at least 16 x 16 pixels.
 #pragma once
 
 #include "core/cuda/device.cuh"

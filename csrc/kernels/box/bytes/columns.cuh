@@ -6,10 +6,10 @@
 
 namespace torch_conv::box {
 
-// How a warp reads its columns.
+// The loads by which a warp reads its columns.
 enum class Reads {
   vectors,  // 8 aligned bytes a thread
-  words,    // 8 bytes that start anywhere: the three words that they lie in
+  words,    // 8 unaligned bytes: the three words that hold them
   apart,    // byte by byte, of columns that do not follow one another
 };
 
@@ -25,7 +25,7 @@ struct ByteColumns {
   uint32_t select[4];   // of __byte_perm: a pair of columns as two numbers of 16 bits, zeros where nothing is read
   int map[8];           // column of the image, -1: nothing is read
   int count;            // of those that are read
-  bool apart;           // what is read does not follow one another
+  bool apart;           // the bytes are not contiguous
 
   __device__ ByteColumns(const ByteArgs& a, const ByteStrip& strip, int first, int channels) {
     count = 0, apart = false;
@@ -55,12 +55,12 @@ struct ByteRows {
   NumberedRows<kPeers> numbers;
   using Cells = ByteCells<kReads>;
 
-  // Bits from a word's start to the first column's, of row `row`: what lies above 31 is ignored.
+  // Bits from a word's start to the first column of row `row`; a shift ignores the bits above 31.
   __device__ __forceinline__ uint32_t bits(int row) const {
     return (uint32_t(reinterpret_cast<uintptr_t>(columns.from)) + uint32_t(row) * uint32_t(a.in_stride_h)) * 8;
   }
 
-  // Where row number `row` of the plane starts, and there the first column.
+  // The first column of row number `row` of the plane.
   __device__ __forceinline__ const uint8_t* at(int row) const {
     return numbers.at(a.in + strip.in, a.in_stride_h, row, a.in_h);
   }
@@ -79,7 +79,7 @@ struct ByteRows {
     }
   }
 
-  // Byte by byte, as 8 bytes. All at once where this is how the warp reads, else in a short loop: one row of an image.
+  // Byte by byte, as 8 bytes. Unrolled if the warp reads all rows so, else a short loop for one row.
   __device__ __forceinline__ uint2 gather(int row) const {
     uint64_t bytes = 0;
     if constexpr (kReads == Reads::apart) {
@@ -108,7 +108,7 @@ struct ByteRows {
     }
     if constexpr (kReads != Reads::words) {
       return {bytes.x, bytes.y};
-    } else {  // as they would lie if they stood in this row
+    } else {  // at the positions that they would have in this row
       const uint32_t by = bits(row) % 32;
       return {bytes.x << by, __funnelshift_l(bytes.x, bytes.y, by), __funnelshift_l(bytes.y, 0, by)};
     }

@@ -134,7 +134,7 @@ class DepthStrips {
   DepthSums<F> sums_;
   OutputRows<double> out_;
   int64_t n_ = 0, c_ = 0;
-  std::vector<double> counts_;  // columns of an element's window that lie inside
+  std::vector<double> counts_;  // columns of an element's window inside the image
 };
 
 template <typename F>

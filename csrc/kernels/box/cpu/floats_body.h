@@ -10,7 +10,7 @@
 #include "kernels/box/cpu/floats_rows.h"
 #include "kernels/box/cpu/floats_rows_long.h"
 
-// What means divide by: the pixels of a window, or with Border::skip those inside, `rows` times the rows times those of
+// The divisor of means: a window's pixels. With Border::skip it counts pixels inside: `rows` times the columns of
 // [x - pad, x - pad + kw) in [0, w).
 struct BoxCounts {
   double window;
@@ -109,7 +109,7 @@ class BoxGroups {
     const int64_t round = round_up(group_.width, kLanes<A>);
     group_.last = in_place_ ? group_.width - kLanes<A> : round;
     length_ = (left_ + inside_.size() + right_) * pixel_;
-    const int64_t slack = pixel_ + 2 * kLanes<A>;  // what the last register of a row reads behind it
+    const int64_t slack = pixel_ + 2 * kLanes<A>;  // elements that the last register of a row reads behind the row
     margin_ = in_row_ ? round_up(left_ * pixel_, kLanes<A>) : 0;
     pitch_ = round_up(margin_ + std::max(round, in_row_ ? length_ - left_ * pixel_ : 0) + slack, kLanes<A>);
     sums_.ensure(kRows * pitch_);
@@ -268,7 +268,7 @@ class BoxGroups {
   LongRowSums<A> long_sums_;
   BoxGroup<A> group_;
   int64_t n_ = 0, c_ = 0;
-  Range x_{}, inside_{}, columns_{};           // outputs; columns that they read; those and what the border repeats
+  Range x_{}, inside_{}, columns_{};  // outputs; columns that they read; those and the columns that the border repeats
   int64_t left_ = 0, right_ = 0, length_ = 0;  // extended columns on either side; elements of an extended row
   int64_t margin_ = 0, pitch_ = 0;             // elements before v(j), and from v(j) to v(j + 1)
   bool in_row_ = false, in_place_ = false, long_ = false;

@@ -60,7 +60,7 @@ class BoxSums {
     fresh_ = true;
   }
 
-  // Goes on by `count` (1 .. kBoxRows) rows. What is asked below calls them 0, 1, ...
+  // Goes on by `count` (1 .. kBoxRows) rows. The functions below number them 0, 1, ...
   void next(int count) {
     if (count == kBoxRows) advance<kBoxRows>();
     else

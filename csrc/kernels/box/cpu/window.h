@@ -8,14 +8,14 @@
 
 namespace torch_conv::box {
 
-// One axis of a window far larger than the image: k positions from `pad` before an output on, and in `apart` how often
-// every window reads each pixel besides them. `apart` is empty if the window is unchanged.
+// One axis of a window far larger than the image: k positions from `pad` before an output on. `apart` holds the number
+// of times that every window reads each pixel besides them. `apart` is empty if the window is unchanged.
 struct ShortWindow {
   int64_t k, pad;
   std::vector<int64_t> apart;
 };
 
-// Whole periods of the border's pattern, or what lies outside whatever the output, are the same for all windows. The
+// Whole periods of the border's pattern, or positions outside for every output, are the same for all windows. The
 // rest is at most about two images long, however large the window.
 inline ShortWindow shorten(int64_t k, int64_t pad, int64_t n, int64_t outputs, Border border) {
   ShortWindow w{k, pad, {}};

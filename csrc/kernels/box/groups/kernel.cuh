@@ -40,8 +40,8 @@ struct Column {
   }
 };
 
-// What a window reads along an axis of n, times how often, in float64; `read(m)` is position m, `nothing` the value
-// outside where that is not 0.
+// The sum over an axis of n of each pixel times its count in the window, in float64; `read(m)` is position m, `nothing`
+// the value outside where that is not 0.
 template <typename A, typename Read>
 __device__ A far_sum(int first, int k, int n, Border border, A nothing, const Read& read) {
   double sum = 0;
@@ -116,7 +116,7 @@ __device__ __forceinline__ A finish_sum(const GroupArgs& a, A sum, int y, int x)
   return a.divides ? mean_of_sum(sum, Reciprocal<A>{A(a.area.hi), A(a.area.lo)}) : sum;
 }
 
-// Where a block's work lies: outputs from column x of the 8 rows from y on (some may lie outside the result).
+// The outputs of a block: columns from x on of the 8 rows from y on (some may be outside the result).
 struct Group {
   int x, y;
   int64_t in, out;  // elements from the images' starts to those of the plane
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups(const __grid_constan
       for (int j = 0; j < kGroup; ++j) sums[j * columns + i] = v[j];
     }
     __syncthreads();
-    // In place: a pass goes up, and a warp reads what it overwrites only ahead of that. Sums that hang over the end of
+    // In place: a pass goes up, and a warp reads elements before it overwrites them. Sums that hang over the end of
     // the tile are no output's.
     bool any = false;
     for (int m = 1; m <= a.kw; m *= 2) {
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups(const __grid_constan
   }
 }
 
-// The same for any kw: a lane an output, which takes its kw columns from left to right. Sums of 2^i neighbours stand on
+// Row sums for any kw: each lane adds the kw columns of one output from left to right. Sums of 2^i neighbours are on
 // a stack, as in a binary counter: the same tree.
 template <typename T, typename A>
 __global__ void __launch_bounds__(kGroupThreads) box_groups_wide(const __grid_constant__ GroupArgs a) {

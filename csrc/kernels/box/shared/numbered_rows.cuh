@@ -11,7 +11,7 @@ template <bool kPeers>
 struct NumberedRows {
   std::conditional_t<kPeers, ShardRows, OwnRows> shards;
 
-  // Of number `plane` of all samples' channels.
+  // The rows of channel number `plane`, counted over all samples.
   static __device__ NumberedRows of(const Neighbours& peers, unsigned plane, unsigned channels) {
     if constexpr (kPeers) return {{peers, plane / channels, plane % channels}};
     else return {};
@@ -22,7 +22,7 @@ struct NumberedRows {
     if constexpr (kPeers) return row >= 0 ? row : row == Neighbours::kOutside ? -1 : row + of_all_shards(height);
     else return row;
   }
-  // Where row number `row` of the plane at `plane` starts.
+  // The start of row number `row` of the plane at `plane`.
   template <typename T>
   __device__ __forceinline__ const T* at(const T* plane, int64_t stride, int row, int height) const {
     if constexpr (kPeers)

@@ -1,4 +1,4 @@
-// Where the columns of a block's threads lie, and how their rows come into shared memory.
+// The columns of a block's threads, and the copies of their rows to shared memory.
 #pragma once
 
 #include "core/cuda/async_copy.cuh"
@@ -15,7 +15,7 @@ constexpr int kColumns = columns_per_thread(sizeof(T));
 template <typename T>
 using Cells = Pack<kColumns<T>, T>;
 
-// Where one thread's columns lie.
+// The columns of one thread.
 template <typename T>
 struct Columns {
   static constexpr int V = kColumns<T>;

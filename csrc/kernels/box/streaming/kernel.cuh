@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_streaming(const __grid_consta
     const int block_x = x0 - a.pad_x - shift;
     const Columns<T> own(a, block_x + int(threadIdx.x) * V, block_x, shift + valid + a.kw - 1);
     const bool is_mirror = own.lie == Columns<T>::Lie::mirror, mirrors = __syncthreads_or(is_mirror);
-    // Mirrors repeat columns that lie no further from the edge of the image than they do, give or take a vector.
+    // A mirrored column is as far from the edge of the image as its source, give or take a vector.
     const int halo = max(a.pad_x, a.out_w - 1 - a.pad_x + a.kw - a.in_w) + V, own_x = block_x + int(threadIdx.x) * V;
     const bool is_source = !is_mirror && (own_x <= halo || own_x + V >= a.in_w - halo);
     if (own.lie == Columns<T>::Lie::outside || is_mirror)

@@ -11,7 +11,7 @@ namespace torch_conv::box {
 // The next slot of a ring.
 __device__ __forceinline__ int next_slot(int slot, int slots) { return slot + 1 == slots ? 0 : slot + 1; }
 
-// Where a thread's 4 sums go in a row of V.
+// The positions of a thread's 4 sums in a row of V.
 template <int kSubtiles, bool kSpread>
 struct SumPositions {
   int at;
@@ -43,13 +43,13 @@ requires(kSubtiles > 1) struct SumPositions<kSubtiles, kSpread> {
   }
 };
 
-// Do a thread's columns lie 32 apart?
+// Whether a thread's columns are 32 apart.
 template <typename T, int kSubtiles, bool kVectors>
 constexpr bool is_spread = sizeof(T) == 4 && kSubtiles != 0 && !kVectors;
 
 // The sums of a strip's columns over windows' rows, batch by batch, for the row warps.
 //
-// Columns says how a thread reads its 4 columns: StripColumns, SpreadColumns or UnalignedColumns. Its members:
+// Columns reads a thread's 4 columns. It is StripColumns, SpreadColumns or UnalignedColumns. Its members:
 //
 //     Cell        the unit of entering rows in shared memory. Row j + 1 of a slot begins kCellPitch cells behind row j,
 //                 row 0 first_cell() cells behind the slot. Rows that are summed in place (sums_in_place) are rows of
@@ -100,7 +100,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
   // A stage that is copied to was read kStages - kAhead batches before, or more.
   static_assert(kStages > kAhead);
   int slot = 0;
-  unsigned came[kAhead] = {};  // what `copy` said of the batch that is summed, and of those behind it
+  unsigned came[kAhead] = {};  // the result of `copy` for the batch being summed and for the later ones
   auto cells_of_slot = [&](int slot) { return cells + slot * kGroup * kCellPitch; };
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) {
@@ -113,7 +113,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
     if (kInPlace && b >= kStages && b < batches) await(&barriers.empty[to], (b - kStages) / kStages);
     return cells_of_slot(to);
   };
-  // Batch c + kAhead, if there is one. (What `copy` said moves on with every batch.)
+  // Copies batch c + kAhead, if there is one. The results of `copy` move up by one with every batch.
   auto copy_rows = [&](int c, Cell* to) {
 #pragma unroll
     for (int i = 1; i < kAhead; ++i) came[i - 1] = came[i];

@@ -1,4 +1,4 @@
-// What the column warps and the row warps of box_strips share.
+// Shared by the column warps and the row warps of box_strips.
 #pragma once
 
 #include "kernels/box/shared/barriers.cuh"
@@ -37,7 +37,7 @@ __device__ Subtile subtile_of_item(const StripArgs& a, int item) {
   subtile.x = item % a.tiles * a.tile_w, subtile.valid = min(a.tile_w, a.out_w - subtile.x);
   const int n = plane / a.channels, c = plane % a.channels;
   subtile.in = n * a.in_stride_n + c * a.in_stride_c, subtile.out = n * a.out_stride_n + c * a.out_stride_c;
-  // Mirrors lie no further from the edge of the image than what they repeat, give or take one.
+  // A mirrored column is as far from the edge of the image as its source, give or take one.
   const int begin = subtile.begin<kSubtiles>(a), end = subtile.end(a);
   const bool mirror = a.border == Border::replicate || a.border == Border::reflect || a.border == Border::symmetric;
   subtile.mirrors = mirror && (begin < 0 || end > a.in_w);
@@ -70,7 +70,7 @@ struct Strip {
         table[threadIdx.x] =
             int(threadIdx.x) < a.subtiles ? subtile_of_item<kSubtiles>(a, first + threadIdx.x) : Subtile{};
   }
-  // Which subtile are 4 columns in, the quad's number of the strip?
+  // The subtile that holds 4 columns; `quad` is their number in the strip.
   __device__ __forceinline__ int number(const StripArgs& a, int quad) const {
     return kSubtiles == 0 ? min(quad * a.subtile_of_quad >> 20, a.subtiles) : 0;
   }

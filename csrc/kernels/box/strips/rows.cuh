@@ -8,7 +8,7 @@
 
 namespace torch_conv::box {
 
-// How a row's sums become outputs. Where pixels inside are counted, kernels are others.
+// The step from a row's sums to outputs. kCounts: a mean divides by the number of pixels inside.
 template <bool kCounts>
 struct RowFinish {
   const StripArgs& a;
@@ -131,7 +131,7 @@ struct RowStore {
     const int i = beside_vectors(lane, valid, behind);
     if (i >= 0) one(out + i, finish(row[in_row(i + behind)], strip.alone.x + i), true);
   }
-  // Of `valid` outputs those that no whole vector holds: at most 3 at each end, a lane for each. -1: none.
+  // The output that this lane stores alone: one of the at most 3 at each end that no whole vector holds, or -1.
   static __device__ __forceinline__ int beside_vectors(int lane, int valid, int behind) {
     const int head = min(-behind & 3, valid), tail = max(((valid + behind) & ~3) - behind, head);
     const int i = lane < 4 ? lane : tail + lane - 4;
@@ -184,7 +184,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits
   constexpr int kWide = kTraits.wide, kShift = kTraits.shift, kSubtiles = kTraits.subtiles;
   constexpr bool kVectors = kTraits.vectors;
   constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kTraits.stages);
-  constexpr int kOwn = kWide > 32 ? 32 : kWide;              // s_kOwn is what a lane makes by itself
+  constexpr int kOwn = kWide > 32 ? 32 : kWide;              // a lane computes s_kOwn alone
   constexpr int kLow = kWide > 32 ? kWide % 32 : kWide;      // and t of the bits of kw below, or all of them
   constexpr int kHalves = kWide >= 64 ? kWide / 32 : 0;      // chunks that the wider bits span, 64 and more
   constexpr bool kRegisters = kHalves > 0 && kSubtiles < 2;  // outputs are stored from there
@@ -200,7 +200,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits
     float* const row = reinterpret_cast<float*>(shared) + (stage * kGroup + r) * kRowPitch;
     float* const own = row + lane * kChunkPitch;
     if (mirrors) {
-      // Of every subtile the columns before the image, then those behind it.
+      // For every subtile the columns before the image, then the columns behind it.
       for (int i = lane; i < subtiles * each; i += 32) {
         const int number = kSubtiles == 1 ? 0 : i / each, k = i - number * each;
         const Subtile& subtile = strip.subtile(number);
@@ -215,8 +215,8 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits
     float s[4 * kQuads], t[32];
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
-      // Behind the last chunk is another warp's row: what the last lanes make of it, or of theirs again, is no
-      // output's.
+      // Behind the last chunk is another warp's row. The values that the last lanes compute from it are no
+      // outputs.
       const float* const chunk = q < 8 ? own : row + min(lane + q / 8, 31) * kChunkPitch;
       const Quad v = *reinterpret_cast<const Quad*>(chunk + q % 8 * 4);
       s[4 * q] = v.x, s[4 * q + 1] = v.y, s[4 * q + 2] = v.z, s[4 * q + 3] = v.w;
@@ -251,7 +251,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits
         for (int i = 0; i < 32; ++i) t[i] = s[kShift + i] + __shfl_down_sync(0xffffffff, t[i], 1);
       }
       if constexpr (kSubtiles == 1 && !kVectors) {
-        // Moved to where vectors of memory start: what a lane has last, the next one has first.
+        // Shifts the row to the starts of vectors in memory: a lane's last elements become the next lane's first.
         float moved[35];
 #pragma unroll
         for (int i = 0; i < 3; ++i) moved[i] = __shfl_up_sync(0xffffffff, t[29 + i], 1);
@@ -278,7 +278,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits
         back(t, 0);
         across(t);
       }
-      // What hangs over the strip is no output's.
+      // Elements beyond the strip are no outputs.
       unroll<0, 5>([&](auto bit) {
         constexpr int m = 1 << bit;
         if constexpr ((kHalves & m) != 0) {

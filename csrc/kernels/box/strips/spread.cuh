@@ -1,4 +1,4 @@
-// How a column warp reads float32 rows of a strip that start anywhere in memory.
+// Reads of a column warp: float32 rows of a strip with any alignment.
 #pragma once
 
 #include "kernels/box/strips/reads.cuh"
@@ -88,7 +88,7 @@ struct SpreadColumns {
 
  private:
   __device__ __forceinline__ bool inside(int first) const { return !kAnywhere && image.hold(first); }
-  // Of the row that starts at `row`.
+  // Element v of the row that starts at `row`.
   __device__ __forceinline__ const float* element(const float* row, int v) const {
     return kAnywhere ? row + max(map[v], 0) : row + column + 32 * v;
   }

@@ -1,4 +1,4 @@
-// How a column warp reads 16-bit rows of a strip that start anywhere in memory.
+// Reads of a column warp: 16-bit rows of a strip with any alignment.
 #pragma once
 
 #include "core/cuda/unaligned_rows.cuh"
@@ -21,7 +21,7 @@ template <typename T, int kSubtiles, bool kPolicies, bool kGathered, bool kPeers
 struct UnalignedColumns {
   static_assert(sizeof(T) == 2);
   using Cell = unsigned;
-  // 8 rows' words, and last how many bytes behind the start of its first word row j begins: bits 4 j to 4 j + 3.
+  // The words of 8 rows. Bits 4 j to 4 j + 3 of the last: bytes from the start of row j's first word to the row.
   static constexpr int kKept = kGathered ? 2 : 3;
   using Leaving = unsigned[kGroup * kKept + 1];
   static constexpr int kColumns = 128, kWords = kColumns * 2 / 16, kRowCells = 4 * kWords + 4;
@@ -120,7 +120,7 @@ struct UnalignedColumns {
   };
   __device__ __forceinline__ Rows rows(int) const { return {}; }
   __device__ __forceinline__ void copy_one(Rows&, Cell*) const {}
-  // Any 8 rows, and how far behind words they start, as Leaving has it.
+  // Any 8 rows, and their offsets to words in the form of Leaving.
   __device__ __forceinline__ unsigned copy(int first, Cell* to, int pitch) const {
     const int lane = threadIdx.x % 32, j = lane % kGroup;
     if constexpr (kGathered) {

@@ -63,7 +63,7 @@ class FusedStage {
     }
   }
 
-  // From here on makes the outputs `x`, from any row on; returns the columns of what it reads that it will be given.
+  // Prepares for the output columns `x`, from any row on; returns the columns of the input that the stage needs.
   Range open(Range x, bool reads_image) {
     const int64_t step = place_.stride_x, kw = stage_.kw;
     x_ = x, length_ = x.size() * pixel_;
@@ -92,7 +92,7 @@ class FusedStage {
     return given_;
   }
 
-  // The rows of what it reads that outputs `y` need; rows are taken one after the other, from `next` on.
+  // The input rows that outputs `y` need; rows are taken one after the other, from `next` on.
   int64_t next(Range y) {
     Range rows{y.begin * place_.stride_y - place_.pad_y, (y.end - 1) * place_.stride_y - place_.pad_y + stage_.kh};
     if (endless_ && !endless_rows_) rows = {0, h_};
@@ -113,7 +113,7 @@ class FusedStage {
     take(&row);
   }
 
-  // Where the columns that open() asked for of row `y`, the r-th of a batch, are to be made; then take_made takes it.
+  // The buffer for row `y`, the r-th of a batch, in the columns that open() returned; take_made then takes the row.
   A* line(int c, int64_t y, int r) {
     A* first = place_.stride_x > 1 ? unsplit(c, r) : laid_out(c, y, r);
     return first + (given_.begin - first_) * pixel_;
@@ -213,7 +213,7 @@ class FusedStage {
     if (right < length_) again(right, length_);
   }
 
-  // How many of the outputs y .. y + rows - 1 have all rows of their windows inside.
+  // The number of outputs y .. y + rows - 1 whose windows have all rows inside.
   int64_t fits(int64_t y, int rows) const {
     return outputs_inside({y, y + rows}, stage_.kh, place_.pad_y, place_.stride_y, 1, h_).size();
   }
@@ -259,7 +259,7 @@ class FusedStage {
     }
   }
 
-  // Puts what the border says left and right of the columns that were made.
+  // Extends the row by the border's values, left and right of the made columns.
   void extend(A* line) const {
     auto fill = [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -307,7 +307,7 @@ class FusedStage {
 
   Range x_{}, given_{}, fits_x_{};
   int64_t first_ = 0, width_ = 0, segment_ = 0;           // columns under the windows; of one phase of the stride
-  int64_t length_ = 0, pitch_ = 0, line_ = 0, lead_ = 0;  // elements of a row of outputs, of sums, of what is read
+  int64_t length_ = 0, pitch_ = 0, line_ = 0, lead_ = 0;  // elements of a row of outputs, of sums, of input
   int64_t next_ = 0, end_ = 0;
   std::vector<int64_t> offset_;
   std::vector<const A*> pointers_, kept_;

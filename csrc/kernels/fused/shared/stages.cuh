@@ -1,4 +1,4 @@
-// What stages compute, in registers.
+// The computation of stages, in registers.
 //
 // A stage turns rows of its input channels into rows of its output channels: `across` makes the row sums of one input
 // row, which stay in a ring of K rows; `down` makes an output row of the ring. Flow chains them: an input row goes down
@@ -52,7 +52,7 @@ struct Compute<Windows<K, kWindows, P, Known, kShared, kStride>> {
     across(in, row, tap);
   }
 
-  // The output row whose window's last row is row r.
+  // Makes the output row whose window ends with row r.
   template <int Out>
   __device__ __forceinline__ static void down(const float (&ring)[K][mid][Out], int r, float (&out)[outputs][Out],
                                               const float* tap, float number) {
@@ -118,7 +118,7 @@ __device__ __forceinline__ void with_neighbours(const float (&row)[C][Out], floa
   }
 }
 
-// Where a warp stands in the image, and how what a stage made goes on beyond the image for the stage that reads it.
+// A warp's position in the image, and the extension of a stage's rows beyond the image for the next stage.
 struct Surroundings {
   int x, y;  // the image's pixel under a lane's first column and the warp's first row of the last stage
   int h, w;
@@ -159,7 +159,7 @@ __device__ __forceinline__ void extend_columns(float (&row)[C][W], int first, in
 }
 
 // Rows of the first stage's columns become rows of the last stage's `Out` columns. kHaloLanes: a lane makes its own
-// columns only, and gets what a later stage reads beyond them from other lanes; else it makes those as well.
+// columns only, and other lanes pass the columns around them to later stages; else a lane makes those as well.
 template <bool kHaloLanes, bool kFirst, int Out, class... Stages>
 struct Flow;
 
@@ -211,7 +211,7 @@ struct Flow<kHaloLanes, kFirst, Out, Stage, Later...> {
       for (int x = 0; x < W; ++x) to[c][x] = from[c][x];
   }
 
-  // `down` where rows of the ring may lie outside: they are the ring's rows that the border policy repeats, which are
+  // `down` for windows that may read rows outside the image: the ring's rows that the border policy repeats, which are
   // in it, or row sums of the border's value.
   __device__ __forceinline__ void down_at_edge(int r, float (&out)[Stage::outputs][columns], const float* tap,
                                                float number, const Surroundings& at) {

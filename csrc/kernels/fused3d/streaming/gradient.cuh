@@ -5,9 +5,9 @@
 //      . b .            l . r           . a .          voxels or its neighbours'); two of b, a
 //      . . .            . d .           . . .          anything else: all 27, row chains, column chains, depth chains
 //
-// What a window with a tap of 0 reads counts too, where it is infinite or not a number: so the short way is for planes
-// of finite voxels only. Where zero taps meet finite voxels the two ways differ by no more than a zero's sign, which
-// squares forget.
+// A tap of 0 times an infinite voxel or NaN is NaN: so the short form is for planes
+// of finite voxels only. For finite voxels the two forms differ by no more than a zero's sign, which
+// squares drop.
 //
 // Multiply-adds an output: 6 + 3 the short way. The other way shares the row sums of windows with the same taps along x
 // and makes those of all three planes anew: 3 * (2 * 3 * (R + 2) / R + 3 * 3) + 3 * 3 + 3 = 66 for R = 4.
@@ -17,11 +17,12 @@
 
 namespace torch_conv::fused3d {
 
-// Where the neighbours of a thread's R x 2 voxels lie. Rows and columns just outside the volume repeat some inside.
+// The positions of the neighbours of a thread's R x 2 voxels. Rows and columns just outside the volume repeat some
+// inside.
 template <int R>
 struct Columns {
   const float* planes[3];  // row 0, first column, in the planes before, here and after
-  int left, right;         // what is read beside the two columns, from the first one
+  int left, right;         // the columns read left and right of the two, relative to the first
   bool mends_rows;         // some row of -1 .. R is just outside the volume
   bool top;                // row -1 is: it repeats row 0, or row 1 with `reflects_top`
   int bottom;              // row `bottom` is: it repeats the one before, or the one before that with `reflects_bottom`
@@ -42,7 +43,7 @@ struct Columns {
   }
 };
 
-// The sums of three windows as s2^2 + (s1^2 + s0^2), of row o, column c in [2 * o + c]: what core/point.h roots.
+// The sums of three windows as s2^2 + (s1^2 + s0^2), of row o, column c in [2 * o + c]: core/point.h takes its root.
 template <int Pitch, int R>
 __device__ __forceinline__ void difference(const Columns<R>& at, const float (&tap)[3][3][3], float (&squares)[2 * R]) {
   const float* here = at.planes[1];

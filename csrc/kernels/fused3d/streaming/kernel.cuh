@@ -13,12 +13,13 @@
 //
 // A thread owns 4 x 2 of the tile's blurred voxels and of the outputs; 196 threads also own one voxel of the rim. The z
 // chains of the blur are a shift register: sum j holds taps 0 .. j of the output whose tap j was on the last plane. A
-// plane has one barrier: an iteration reads what the one before wrote. Two resident blocks hide each other's waits.
+// plane has one barrier: an iteration reads the results of the previous one. Two resident blocks hide each other's
+// waits.
 //
 // Each stage extends its input. The elements outside the image in y or x are the same in every plane: a block lists
 // them once and patches them in shared memory, two planes ahead. Outside the blurred volume:
 //
-//     constant, zero_output            their value overwrites what was blurred outside
+//     constant, zero_output            their value overwrites blurred voxels outside
 //     replicate, reflect, symmetric    a row or column that the thread has read anyway; along z another plane of the
 //     ring circular                         a blur of the periodic input, which has the same bits
 //
@@ -58,8 +59,8 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const BoxOrigin at{y0 - S.halo_y(), x0 - S.halo_x() - S.shift()};
   const T* volume = p.volumes.in_volume<T>(n, c);
 
-  // Blurred planes [from, to) are made; what `constant` and `zero_output` put outside is `fill`. Replicate, reflect and
-  // symmetric find the planes outside among those inside.
+  // Blurred planes [from, to) are made; `fill` is the value of `constant` and `zero_output` outside. Replicate, reflect
+  // and symmetric find the planes outside among those inside.
   const bool circular = p.border == Border::circular, extends = map_index(-1, p.volumes.in_d, p.border) >= 0;
   const bool mapped = extends && !circular;
   const int from = mapped ? max(z0 - 1, 0) : z0 - 1, to = mapped ? min(z1 + 1, p.volumes.in_d) : z1 + 1,
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const float fill = p.border == Border::constant ? p.value : 0.f;
   const int margin = p.border == Border::zero_output ? K / 2 : 0;
 
-  // Of input planes [0, planes), from `begin` on, those in [first, last) are read; the others of a constant border have
+  // Input planes [first, last) of [0, planes), which start at `begin`, are read; the others of a constant border have
   // one value.
   const int begin = from - K / 2, planes = made + K - 1;
   const int first = extends ? 0 : max(-begin, 0), last = extends ? planes : min(planes, p.volumes.in_d - begin);
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const int stored = x < p.volumes.in_w ? min(R, p.volumes.in_h - y) : 0;  // rows
   const bool pair = x + 1 < p.volumes.in_w;
   float* const own = ring + (row + 1) * P + column + kLead;                   // the columns in a blurred plane, and ...
-  const float* const own_results = results + (row + 1) * Q + column + kLead;  // ... what they are made of
+  const float* const own_results = results + (row + 1) * Q + column + kLead;  // the row results that make them
 
   // The voxel of the rim, if any: rows above and below, then the columns left and right. Warps without rows to filter
   // have them.
@@ -206,7 +207,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
     if (warp_rims) {
       column_pass(tap, rim_results + result, Q, of_rim_plane);
     }
-    if (!real(t)) {  // what was read is another plane's
+    if (!real(t)) {  // the values read are another plane's
 #pragma unroll
       for (int o = 0; o < 2 * R; ++o) of_plane[o] = outside;
       of_rim_plane[0] = outside;
@@ -254,7 +255,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const int steps_back = p.volumes.in_d - 1 - map_index(p.volumes.in_d, p.volumes.in_d, p.border);
   O* out = p.volumes.out_volume<O>(n, c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x;
 
-  // Of blurred plane q.
+  // Computes the gradient of blurred plane q.
   auto gradient = [&](int q) {
     const int before = q == 0 ? before_first : (q - 1) & (kRing - 1);
     const int behind = (q + 1 < made ? q + 1 : q - steps_back) & (kRing - 1);
@@ -295,7 +296,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   __syncthreads();
   filter_rows(0);
 
-  // What an iteration reads, the one before wrote.
+  // An iteration reads the results of the previous one.
   const int begin_gradient = z0 - from + K + 1, iterations = z1 - from + K + 1;
   Turn emptied;
 #pragma unroll 1

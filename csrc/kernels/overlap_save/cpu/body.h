@@ -1,6 +1,6 @@
 // The loops of overlap-save. Text of core/cpu/each_isa.h: compiled once per instruction set.
 
-// Notes how large the pixels of tiles are. The rows of one row of cells are combined column by column first, which the
+// Notes the size of the tiles' pixels. The rows of one row of cells are combined column by column first, which the
 // compiler vectorizes. Another thread may have other rows of the same cells.
 template <typename A>
 class Notes {
@@ -143,8 +143,8 @@ void write_tiles(const WriteTiles& p, Range rows) {
   }
 }
 
-// The given rows of all tiles' spectra. Whole rows, so that a number lies in a vector or behind the last one whoever
-// asks.
+// The given rows of all tiles' spectra. Whole rows, so that a number's position, in a vector or behind the last one,
+// does not depend on the thread.
 template <typename A>
 void multiply_spectra(const overlap_save::Spectra& p, Range rows) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {

@@ -16,7 +16,7 @@ static int64_t pixel_of_row(const Separable& p) {
   return p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0 ? interleaved_channels(p.in, p.out) : 1;
 }
 
-// What lies outside is summed, too.
+// Whether the sums include elements outside.
 static bool extends(Border border) { return border != Border::skip && border != Border::zero_output; }
 
 constexpr int64_t kRegisterBytes = 64;  // of the widest registers
@@ -27,7 +27,7 @@ struct ImageRows {
   int64_t slots, pitch;  // rows of sums of a plane, elements from one to the next
 };
 
-// The variant `blocks`: planes turned together, and how the image that they make is filtered.
+// The variant `blocks`: the number of planes transposed together, and the plan that filters the transposed image.
 struct Blocks {
   int64_t together;
   Plan plan;

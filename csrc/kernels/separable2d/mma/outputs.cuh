@@ -1,5 +1,5 @@
-// What becomes of the outputs of MMA: a box of 16 rows in shared memory, its way to memory, and outputs that are
-// made again.
+// The outputs of MMA: a box of 16 rows in shared memory, its copy to memory, and outputs that are
+// computed again.
 #pragma once
 
 #include "core/cuda/half_bits.cuh"
@@ -19,7 +19,7 @@ struct OutputBox {
   int channel;
 
   // Byte `at` of row r of the vectors of 16 bytes that memory has. The four words in one are exchanged where two or
-  // four channels are interleaved: else the lanes of a warp, who have every second or fourth value, would meet in
+  // four channels are interleaved: else the lanes of a warp, which have every second or fourth value, would meet in
   // banks.
   static __device__ __forceinline__ int byte(int r, int at) {
     if constexpr (s.bulk_stores()) return r * s.out_pitch() + ((at / 16 ^ r % 8) * 16 + at % 16);
@@ -36,7 +36,8 @@ __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile,
                                            float back, unsigned& probe) {
   using Box = OutputBox<T, s>;
   const int g = lane / 4, q = lane % 4;
-  // Of interleaved channels single elements: those of every other tile are a multiple of 16 bytes further.
+  // Elements of interleaved channels are stored one by one: those of every other tile are a multiple of 16 bytes
+  // further.
   [[maybe_unused]] unsigned char* const apart[2] = {
       box.data + Box::byte(g, (2 * q * s.channels + box.channel) * int(sizeof(T))),
       box.data + Box::byte(g, ((2 * q + 1) * s.channels + box.channel) * int(sizeof(T)))};
@@ -74,8 +75,8 @@ __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile,
   }
 }
 
-// Where the columns of a box go: `x`, that of its first one, in an image's plane, those in [first, last) alone. Does a
-// segment begin or end in it?
+// The columns of a box in an image's plane: `x` is the first one's position; only those in [first, last) are stored.
+// Whether a segment begins or ends in the box.
 struct Columns {
   int x, first, last;
   bool begins, ends;
@@ -151,7 +152,7 @@ __device__ __forceinline__ void store_words(unsigned char* box, int part, T* pla
   }
 }
 
-// One output by plain sums, as the other kernels of this kernel family make it: its rows first. Pixels lie `apart`.
+// One output by plain sums in the order of this family's other kernels: rows first. Pixels are `apart` elements apart.
 template <int apart, typename T>
 __device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, const ShardRows& rows, const float* taps_x,
                                           const float* taps_y, int x, int y) {
@@ -176,7 +177,7 @@ __device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, con
 template <typename T, MmaPolicy s>
 __device__ __noinline__ void mend(const BandArgs& a, OutputBox<T, s> box, const float* taps_x, const float* taps_y,
                                   Columns c, int y, TilePosition at, bool all) {
-  __syncwarp();  // other lanes stored what this one reads
+  __syncwarp();  // this lane reads elements that other lanes stored
   const T* const plane = a.planes.in_plane<T>(at.n, at.c);
   const ShardRows rows{a.peers, at.n, at.c};
 #pragma unroll 1
@@ -190,7 +191,7 @@ __device__ __noinline__ void mend(const BandArgs& a, OutputBox<T, s> box, const 
   __syncwarp();
 }
 
-// zero_output: those of a box whose windows hang over are 0. A warp.
+// Clears the outputs of a box whose windows hang over the image (zero_output). One warp.
 template <typename T, MmaPolicy s>
 __device__ __noinline__ void clear_hanging(const BandArgs& a, OutputBox<T, s> box, int x, int y) {
   __syncwarp();

@@ -15,7 +15,7 @@ namespace torch_conv::separable2d::mma {
 // Powers of two: of the taps, of the sums between the passes, of the outputs.
 struct Scales {
   float x, y, between, back;
-  bool wild;  // a tap is not finite, or the taps are beyond what can be scaled
+  bool wild;  // a tap is not finite, or the taps are too large or small to scale
 };
 
 __device__ __forceinline__ float power_of_two(int exponent) {
@@ -32,7 +32,7 @@ __device__ __forceinline__ Scales scales_of(const float* taps_x, int kw, const f
   const auto size = [&](const float* taps, int count, int i) { return i < count ? fabsf(taps[i]) : 0.f; };
   const float y0 = size(taps_y, kh, lane), y1 = size(taps_y, kh, lane + 32);
   const float x0 = size(taps_x, kw, lane), x1 = size(taps_x, kw, lane + 32);
-  // As integers such numbers have the same order, and NaN is the largest.
+  // The bits of non-negative floats, read as integers, have the order of the floats; NaN is the largest.
   const auto bits = [](float v) { return __float_as_uint(v); };
   const unsigned largest_x = __reduce_max_sync(~0u, max(bits(x0), bits(x1)));
   const unsigned largest_y = __reduce_max_sync(~0u, max(bits(y0), bits(y1)));

@@ -39,12 +39,12 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
   constexpr StreamingShape S = streaming_shape(sizeof(T), K, kBulk);
   constexpr int N = sizeof(T) == 4 ? 4 : 8, kFirst = S.shift() / N * N, kSkip = S.shift() % N;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  // float32: the eight lanes that share a pass over the banks lie on 4 rows and segments s, s + 2; else on few rows.
+  // float32: the eight lanes that share a pass over the banks read 4 rows and segments s, s + 2; else few rows.
   constexpr bool kNarrow = S.tile_w == 32;
   const int high = lane / 16, row = sizeof(T) == 4 ? lane % 4 + (kNarrow ? high * 4 : 0) : lane / (kNarrow ? 4 : 8);
   const int segment =
       sizeof(T) == 4 ? lane / 4 % 2 * 2 + lane / 8 % 2 + (kNarrow ? 0 : high * 4) : lane % (kNarrow ? 4 : 8);
-  // Rows do not share out evenly: who takes more of them changes from plane to plane.
+  // Rows do not divide evenly among warps: the warps with one item more change from plane to plane.
   constexpr int kAcross = S.tile_w == 32 ? 1 : S.tile_w / (8 * kSegment);
   for (int item = (warp + turn) % S.warps; item < S.result_rows() / S.item_rows() * kAcross; item += S.warps) {
     const int r = item / kAcross * S.item_rows() + row, first = (item % kAcross * 8 + segment) * kSegment;
@@ -59,7 +59,7 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
   }
 }
 
-// The input planes of a block: a ring of boxes in shared memory, patched where they lie outside the image.
+// The input planes of a block: a ring of boxes in shared memory, patched outside the image.
 template <typename T, int K, bool kBulk, class Map>
 struct InputPlanes {
   static constexpr StreamingShape S = streaming_shape(sizeof(T), K, kBulk);

@@ -10,7 +10,7 @@ namespace torch_conv::separable3d {
 
 void launch_streaming(const Separable& p, const Plan& plan, const Site& site);
 
-// What the launch needs besides the plan.
+// The launch's data besides the plan.
 struct Config {
   StreamingShape shape;
   int lead;   // columns that the grid of tiles starts left of the output
@@ -89,7 +89,7 @@ struct StreamingCost {
 
 // 0 where memory does not bind.
 inline int64_t short_walk_of(const Separable& p, const StreamingCost& cost, bool bulk) {
-  // Of 11 planes with taps that the kernel has to read arithmetic may bind; that was not measured.
+  // Arithmetic may bind 11 planes with taps that the kernel has to read; this case was not measured.
   const bool memory_binds = bulk && p.in.dtype == Dtype::f32 && (p.kd <= 9 || (p.kd <= 11 && fixed_taps(p)));
   return memory_binds ? short_walk(p.out.d, p.kd, cost.tiles, cost.resident, 4) : 0;
 }
