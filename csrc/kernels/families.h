@@ -24,7 +24,7 @@ Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant);
 void run_cuda(const Direct& p, const Plan& plan, const Site& site);
 }  // namespace direct2d
 
-// The two ends of a filter by FFT; between them torch transforms the tiles.
+// Reads the tiles of a filter by FFT and writes its outputs; torch transforms the tiles in between.
 namespace overlap_save {
 Plan plan_read_cpu(const ReadTiles& p, const char* variant);
 void run_read_cpu(const ReadTiles& p, const Plan& plan);
@@ -37,8 +37,7 @@ Plan plan_write_cuda(const WriteTiles& p, const Arch& arch, const char* variant)
 void run_write_cuda(const WriteTiles& p, const Plan& plan, const Site& site);
 }  // namespace overlap_save
 
-// Images only, with zeros outside. A plan has no variant for a problem that the family does not serve: it falls
-// back to Direct.
+// Images only, with zeros outside. If a plan has no variant, dispatch falls back to Direct.
 namespace depthwise {
 Plan plan_cpu(const Depthwise& p, const char* variant);
 void run_cpu(const Depthwise& p, const Plan& plan);
@@ -58,7 +57,7 @@ Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
 void run_cuda(const Separable& p, const Plan& plan, const Site& site);
 }  // namespace separable2d
 
-// One launch for all three passes. Where its plan has no variant, the operator layer filters planes and then depth.
+// One launch for all three passes. If its plan has no variant, dispatch filters planes and then depth.
 namespace separable3d {
 Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
 void run_cuda(const Separable& p, const Plan& plan, const Site& site);
@@ -76,8 +75,8 @@ Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char* variant);
 void run_depth_cuda(const BoxDepth& p, const Plan& plan, const Site& site);
 }  // namespace box
 
-// Chains in one launch. Where a CUDA plan has no variant, and for volumes on the CPU, the operator layer runs single
-// filters and `combine`.
+// Chains in one launch. If a CUDA plan has no variant, and for volumes on the CPU, dispatch runs single filters and
+// `combine`.
 namespace fused {
 Plan plan_cpu(const Fused& p, const char* variant);
 void run_cpu(const Fused& p, const Plan& plan);
@@ -90,7 +89,7 @@ Plan plan_combine_cuda(const Combine& p, const Arch& arch, const char* variant);
 void run_combine_cuda(const Combine& p, const Plan& plan, const Site& site);
 }  // namespace fused
 
-// The same for volumes.
+// Chains on volumes in one launch.
 namespace fused3d {
 Plan plan_cuda(const Fused& p, const Arch& arch, const char* variant);
 void run_cuda(const Fused& p, const Plan& plan, const Site& site);

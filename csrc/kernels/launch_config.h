@@ -1,4 +1,4 @@
-// What a plan holds for its launch in families where every variant has a launch function of its own.
+// A plan's data for its launch, in families where every variant has a launch function of its own.
 #pragma once
 
 #include <any>

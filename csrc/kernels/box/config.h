@@ -1,4 +1,4 @@
-// What the plans of the family's variants share.
+// Shared by the plans of the family's variants.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ inline Finish finish_of(const Placement& place) {
   __builtin_unreachable();
 }
 
-// How many integer pixels have a sum of 32 bits. Differences of sums that wrapped around are still right as long as the
-// window's own sum fits.
+// The number of integer pixels whose sum has 32 bits. Differences of sums that wrapped around are still right as long
+// as the window's own sum fits.
 inline int64_t most_pixels_in_32_bits(Dtype in) {
   return in == Dtype::u8 ? UINT32_MAX / 255 : in == Dtype::u16 ? UINT32_MAX / 65535 : INT32_MAX / 32768;
 }
@@ -37,25 +37,26 @@ inline int sum_bytes(const Box& p) {
   return p.out.dtype != Dtype::f64 && p.kh * p.kw <= most_pixels_in_32_bits(p.in.dtype) ? 4 : 8;
 }
 
-// As kernels' template arguments are spelt.
+// The spelling of a kernel's template arguments.
 inline const char* sum_type(const Box& p) {
   if (is_integer(p.in.dtype)) return sum_bytes(p) == 8 ? "uint64_t" : "uint32_t";
   return p.in.dtype == Dtype::f64 ? "double" : "float";
 }
 
-// What a kernel of its own does faster, another one does for every output: the latter where only it can be had.
+// The specialized kernel `own` is faster; the kernel `every` serves every output. Returns `every` if `own` is not
+// available.
 inline Kernel first_offered(const Arch& arch, Kernel own, Kernel every) {
   return !arch.offers || arch.offers(own, arch) ? std::move(own) : std::move(every);
 }
 
-// How many channels are interleaved in the rows of image and output; 1: the pixels of planes do, 0: neither.
+// The number of channels interleaved in the rows of image and output; 1: planes with contiguous pixels; 0: neither.
 inline int64_t channels_in_rows(const Box& p) {
   if (p.in.stride_w == 1 && p.out.stride_w == 1) return 1;
   const int64_t channels = interleaved_channels(p.in, p.out);
   return channels > 1 ? channels : 0;
 }
 
-// Do the rows of other shards hold their pixels as the image's do?
+// Whether the rows of other shards hold their pixels as the image's do.
 inline bool alike_in_shards(const Box& p, int pixel) {
   const auto alike = [&](const Image& x) { return pixel == 1 || interleaved_channels(x, p.out) == pixel; };
   return p.peers.same_columns(p.in) && p.peers.all(alike);
@@ -70,7 +71,7 @@ inline const char* size_refusal(const Box& p) {
   return fits ? nullptr : "the window or the image is too large";
 }
 
-// The same of variants that read no rows of other shards.
+// The size_refusal of variants that read no rows of other shards.
 inline const char* alone_refusal(const Box& p) { return p.peers.any() ? "reads no other shards" : size_refusal(p); }
 
 constexpr const char* kOnlyIntegers = "running sums are for integers";

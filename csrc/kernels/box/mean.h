@@ -20,10 +20,10 @@ TC_HD Real rounded_mean(I sum, Real scale, I area) {
   return Real(quotient + Signed(twice + odd > limit) - Signed(odd - twice > limit));
 }
 
-// The same in 16 bits, of sums of bytes over areas from 2 to 255: the upper half of (sum + area / 2) * 2^(16 + shift) /
-// area, shifted. The product rounds half up; a tie of an even area is then rounded to the even number.
+// A rounded mean in 16 bits, of sums of bytes over areas from 2 to 255: the upper half of (sum + area / 2) * 2^(16 +
+// shift) / area, shifted. The product rounds half up; a tie of an even area is then rounded to the even number.
 struct ShortMean {
-  uint16_t area, half, more, reciprocal;  // more: what is added to a sum
+  uint16_t area, half, more, reciprocal;  // more: the summand of a sum
   int shift;
 
   // Let error be reciprocal * area - 2^(16 + shift). Then n * reciprocal / 2^(16 + shift) exceeds n / area by n * error

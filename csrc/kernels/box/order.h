@@ -34,7 +34,7 @@ constexpr bool one_chain(int64_t kh) { return kh <= kGroup; }
 constexpr int64_t blocks_of(int64_t kh) { return (kh - kGroup - 1) / kGroup; }
 constexpr int64_t rest_of(int64_t kh) { return (kh - kGroup - 1) % kGroup; }
 
-// Which output of its group is this row of a whole image?
+// The number, within its group, of the output in this row of a whole image.
 constexpr int position_in_group(int64_t y) { return int((y % kGroup + kGroup) % kGroup); }
 
 // Eight rows of a block.
@@ -70,7 +70,7 @@ TC_HD A column_sum(const Row& row, int64_t kh, int j) {
   return kh == kGroup + 1 ? lead + trail : (lead + middle) + trail;
 }
 
-// 1 / count in two parts, hi below it: sum * hi + sum * lo is rounded once, and +-Inf times both stays what it is.
+// 1 / count in two parts, hi below it: sum * hi + sum * lo is rounded once, and +-Inf times both stays +-Inf.
 template <typename A>
 struct Reciprocal {
   A hi, lo;
@@ -85,7 +85,7 @@ inline Reciprocal<A> reciprocal(double count) {
   return {hi, A(left / count)};
 }
 
-// The same as kernels' parameters hold it, of sums in float64 or float32.
+// The reciprocal in the form of the kernels' parameters, for sums in float64 or float32.
 inline Reciprocal<double> reciprocal_of(bool wide, double count) {
   const Reciprocal<float> rough = reciprocal<float>(count);
   return wide ? reciprocal<double>(count) : Reciprocal<double>{rough.hi, rough.lo};
@@ -99,7 +99,7 @@ TC_HD A mean_of_sum(A sum, const Reciprocal<A>& r) {
   else return fma(sum, r.hi, sum * r.lo);
 }
 
-// Windows so much longer than the image that they are made of counts: how often does a window read each of its pixels?
+// Windows much longer than the image are summed by counts: a count is the number of times that a window reads a pixel.
 // Such a sum is one chain of multiply-adds in float64 from 0, count * pixel in the order of the image, without pixels
 // of count 0. Last comes the count of positions outside times the border's value; the sum is rounded to A. Otherwise an
 // output takes about k / 64 additions.

@@ -1,9 +1,30 @@
-// Box + Arch -> Plan. VARIANT/plan.h says which problems a variant serves and how. Pure.
+// Box and BoxDepth + Arch -> Plan: the variants of this kernel family in the order of preference. Pure.
 #pragma once
 
-#include "kernels/box/tuning.h"
+#include "kernels/box/bytes/plan.h"
+#include "kernels/box/depth/groups/plan.h"
+#include "kernels/box/depth/ring/plan.h"
+#include "kernels/box/depth/running/plan.h"
+#include "kernels/box/groups/plan.h"
+#include "kernels/box/plain/plan.h"
+#include "kernels/box/streaming/plan.h"
+#include "kernels/box/strips/plan.h"
 
 namespace torch_conv::box {
+
+// In the order of preference, by the measurements in tuning.h.
+constexpr Candidate<Box> kCandidates[] = {
+    {"bytes", bytes_refusal, nullptr, configure_bytes},
+    {"streaming", streaming_refusal, nullptr, configure_streaming},
+    {"plain", plain_refusal, nullptr, configure_plain},
+    {"strips", strips_refusal, nullptr, configure_strips},
+    {"groups", groups_refusal, nullptr, configure_groups},
+};
+constexpr Candidate<BoxDepth> kDepthCandidates[] = {
+    {"depth_ring", depth_ring_refusal, nullptr, configure_depth_ring},
+    {"depth_groups", depth_groups_refusal, nullptr, configure_depth_groups},
+    {"depth", depth_refusal, nullptr, configure_depth},
+};
 
 inline Plan plan(const Box& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c * p.out.h * p.out.w);

@@ -1,4 +1,4 @@
-// How often a window reads the pixels of an axis, also of windows far larger than the axis.
+// The number of times that a window reads each pixel of an axis, also for windows far larger than the axis.
 #pragma once
 
 #include "core/border.h"
@@ -6,7 +6,7 @@
 
 namespace torch_conv::box {
 
-// How many of the positions [first, first + k) are read at pixel m of an axis of n.
+// The number of positions in [first, first + k) that read pixel m of an axis of n.
 inline int64_t reads_of(int64_t m, int64_t first, int64_t k, int64_t n, Border border) {
   const int64_t end = first + k;
   const auto every = [&](int64_t at, int64_t period) {

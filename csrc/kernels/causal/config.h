@@ -1,4 +1,4 @@
-// What the plans of the family's variants share.
+// Shared by the plans of the family's variants.
 #pragma once
 
 #include "core/refusals.h"
@@ -10,7 +10,7 @@ namespace torch_conv::causal {
 
 using Config = LaunchConfig<CausalConv>;
 
-// Channels lie innermost in memory.
+// Whether channels are innermost in memory.
 inline bool channels_inner(const Signal& s, int64_t channels) { return s.stride_c == 1 && channels > 1; }
 inline bool on(const void* data, int64_t bytes) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 

@@ -27,7 +27,8 @@ inline Plan base_plan(const CausalConv& p) {
           .flops = 2 * channels * double(p.k) * double(p.l)};
 }
 
-// Of a state, what the windows see or moves on is read, and all is written; of a ring, only what is new.
+// A call reads the elements of a state that windows use or that move, and writes all; in a ring it writes only new
+// elements.
 inline Plan base_plan(const CausalUpdate& p) {
   const double channels = double(p.n) * double(p.c);
   const int64_t read = p.used ? p.k - 1 : std::max(p.k - 1, p.state_l - p.l);

@@ -1,9 +1,26 @@
-// CausalConv and CausalUpdate + Arch -> Plan. VARIANT/plan.h says which problems a variant serves and how. Pure.
+// CausalConv and CausalUpdate + Arch -> Plan: the variants of this kernel family in the order of preference. Pure.
 #pragma once
 
-#include "kernels/causal/tuning.h"
+#include "kernels/causal/channels/plan.h"
+#include "kernels/causal/general/plan.h"
+#include "kernels/causal/rows/plan.h"
+#include "kernels/causal/step/plan.h"
+#include "kernels/causal/update/plan.h"
 
 namespace torch_conv::causal {
+
+// In the order of preference, by the measurements in tuning.h.
+constexpr Candidate<CausalConv> kCandidates[] = {
+    {"channels", channels_refusal, nullptr, configure_channels},
+    {"rows", rows_refusal, nullptr, configure_rows},
+    {"general", general_refusal, nullptr, configure_general},
+};
+
+constexpr Candidate<CausalUpdate> kUpdateCandidates[] = {
+    {"step", step_refusal, nullptr, configure_step},
+    {"update", update_refusal, nullptr, configure_update},
+    {"general", update_general_refusal, nullptr, configure_update_general},
+};
 
 inline Plan plan(const CausalConv& p, const Arch& arch, const char* pinned) {
   return choose(kCandidates, p, arch, pinned, base_plan(p));

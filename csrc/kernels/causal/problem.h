@@ -5,7 +5,7 @@
 
 namespace torch_conv {
 
-// A tensor (B, D, L) where it lies; strides in elements.
+// A tensor (B, D, L) in place; strides in elements.
 struct Signal {
   void* data;
   int64_t stride_n, stride_c, stride_l;
@@ -29,7 +29,7 @@ struct CausalConv {
 };
 
 // One step of a generation, or a few: the window goes on over `state`, whose last k - 1 elements precede x, and x
-// moves into it. With `used` (numbers of elements seen so far) it is a ring whose next place is used[n] % state_l.
+// moves into it. With `used` (numbers of elements seen so far) it is a ring whose next position is used[n] % state_l.
 struct CausalUpdate {
   Dtype dtype, weights;  // of x, out and state; of weight and bias
   int64_t n, c, l, k;

@@ -1,4 +1,4 @@
-// What the variants of this kernel family share: what launches need besides the plan, which chains a pipeline serves,
+// Shared by the variants of this kernel family: the launches' data besides the plan, the chains that a pipeline serves,
 // and the kernels' arguments. Pure.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace torch_conv::fused {
 
 using Config = LaunchConfig<Fused>;
 
-// What a variant's launch needs besides the plan.
+// The data of a variant's launch besides the plan.
 struct ChainConfig {
   Chain chain;
   bool bulk;      // boxes by bulk copies
@@ -43,7 +43,7 @@ inline bool whole_words(const Fused& p, int outputs) {
   return whole && p.out.w % outputs == 0 && rows_start_on(p.out, bytes);
 }
 
-// Shards of an image, each with the rows of its neighbours. What `thin` reads beyond the end of a circular image is 0,
+// Shards of an image, each with the rows of its neighbours. `thin` reads 0 beyond the end of a circular image,
 // though rows exist there.
 inline const char* shards_refusal(const Fused& p, const Chain& chain) {
   if (p.valid || p.stride > 1) return "'valid' or a stride reads no other shards";
@@ -65,7 +65,7 @@ inline const char* pipeline_refusal(const Fused& p) {
   return p.peers.any() ? shards_refusal(p, *chain) : nullptr;
 }
 
-// The same where boxes of the image come by bulk copies.
+// The refusal of pipelines whose boxes of the image come by bulk copies.
 inline const char* bulk_pipeline_refusal(const Fused& p, const Arch& arch) {
   const char* no = pipeline_refusal(p);
   return no ? no : plane_copy_refusal(p.in, arch);

@@ -1,4 +1,4 @@
-// What the host and the kernel of pipelines agree on: the shape of a tile, and the kernel's parameters.
+// Shared by host and kernel of pipelines: the shape of a tile, and the kernel's parameters.
 #pragma once
 
 #include <type_traits>
@@ -113,9 +113,9 @@ constexpr int shared_bytes(int bytes) {
   return box > edge ? box : edge;
 }
 
-// How the image's border is met. The box is extended by the policy where that is made of elements: `extend` rows and
-// columns of it, as far as the first stage looks, or all stages, where filtering commutes with the extension. What
-// later stages read beyond the image is in the registers, unless the image is smaller than their halo. Else pixels
+// The handling of the image's border. A policy that repeats elements extends the box by `extend` rows and
+// columns: the halo of the first stage, or of all stages if filtering commutes with the extension. Values that
+// later stages read beyond the image are in registers, unless the image is smaller than their halo. Else pixels
 // nearer than `margin` to an edge, whose windows hang over it, are computed again.
 struct Edges {
   int extend, margin;
@@ -133,7 +133,7 @@ struct Args {
   int boxes;  // STREAMING: that a block goes through
 };
 
-// What a kernel takes for the image: its map, or where it is a shard with others beside it, theirs as well.
+// A kernel's argument for the image: its tensor map, or for a shard the maps of the neighbour shards as well.
 template <bool kPeers>
 using MapOf = std::conditional_t<kPeers, ShardVolume, TensorMap>;
 
@@ -142,7 +142,7 @@ template <class P>
 struct TapsOf {
   float v[P::taps + 1];  // + 1: all of a pipeline's may be known
 };
-// As the host packs them for any pipeline: a launch copies as much of it as the kernel declares.
+// The taps of any pipeline, packed by the host: a launch copies as much of it as the kernel declares.
 constexpr int kMostTaps = 63;
 struct PackedTaps {
   float v[kMostTaps + 1];

@@ -1,4 +1,4 @@
-// The chains that one launch serves, one line each, and what the host knows of them.
+// The chains that one launch serves, one line each, and their description for the host.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace torch_conv::fused {
 template <class... Members>
 struct List {};
 
-// One window, and several of what it made; K is its size.
+// One window, then several windows on its output; K is the size.
 template <int... K>
 using Gradients = List<Pipeline<Windows<K, 2, Point::each>>...>;
 template <int... K>
@@ -63,7 +63,7 @@ std::string text_of(Pipeline<Stage, Later...>) {
   return "fused::Pipeline<" + (text_of(Stage{}) + ... + (", " + text_of(Later{}))) + ">";
 }
 
-// ---- Is it what a problem asks for? ----------------------------------------------------------------------------
+// ---- Does a chain compute a problem? ---------------------------------------------------------------------------
 
 inline float tap(const Taps& taps, int i) { return static_cast<const float*>(taps.data)[i]; }
 
@@ -74,8 +74,8 @@ bool is_stage(const Stage& s) {
     if (S::shared_taps && (s.taps_x[i].data != s.taps_x[0].data || s.taps_y[i].data != s.taps_y[0].data)) return false;
     if constexpr (S::known)
       for (int j = 0; j < S::K; ++j)
-        if (tap(s.taps_x[i], j) != S::Known::tap(S::of_window(i) + j) ||
-            tap(s.taps_y[i], j) != S::Known::tap(S::of_window(i) + S::K + j))
+        if (tap(s.taps_x[i], j) != S::Known::tap(S::first_tap(i) + j) ||
+            tap(s.taps_y[i], j) != S::Known::tap(S::first_tap(i) + S::K + j))
           return false;
   }
   return true;

@@ -1,11 +1,11 @@
-// What a pipeline is made of: stages that are composed at compile time. Here is what the host and kernels know of them;
+// The stages of a pipeline, composed at compile time. This file describes them for host and kernels;
 // stages.cuh computes.
 //
 //   rows of the image --> Windows<3, 1, each> --> Windows<3, 2, l1> --> rows of the result
 //
-// What a chain of a user's own needs: a Pipeline<...> of such stages, a line in the list of pipelines.h, and nothing
-// else. What it cannot have (the compiler refuses it): windows other than K x K, several inputs, a stride before the
-// end, later stages that look further than a lane's columns all together.
+// A user's own chain needs a Pipeline<...> of such stages, a line in the list of pipelines.h, and nothing
+// else. The compiler refuses windows other than K x K, several inputs, and a stride before
+// the end. It also refuses later stages whose halos together exceed a lane's columns.
 #pragma once
 
 #include <type_traits>
@@ -38,7 +38,7 @@ struct Windows {
   static constexpr int neighbours(int channels) { return channels; }  // channels read beyond a lane's own columns
   static constexpr int widen(int columns) { return columns; }         // columns of the ring under so many outputs
 
-  static constexpr int of_window(int i) { return kShared ? 0 : 2 * K * i; }
+  static constexpr int first_tap(int i) { return kShared ? 0 : 2 * K * i; }
 };
 
 // Keeps a gradient's magnitude where it is the largest across the edge.
@@ -65,7 +65,7 @@ struct FirstOf<Stage, Later...> {
 template <class... Stages>
 using First = typename FirstOf<Stages...>::type;
 
-// Does the first of these stages, if there is one, read zeros outside of the image?
+// Whether the first of these stages, if there is one, reads zeros outside of the image.
 template <class...>
 constexpr bool kFirstReadsZeros = false;
 template <class Stage, class... Later>

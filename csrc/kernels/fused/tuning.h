@@ -1,4 +1,4 @@
-// Where another variant or algorithm is faster, each rule with the measurement that decided it.
+// The rules by which another variant or algorithm is faster, each with the measurement that decided it.
 #pragma once
 
 #include "kernels/fused/streaming/plan.h"
@@ -6,8 +6,11 @@
 
 namespace torch_conv::fused {
 
-// 4096^2 in strips as low as those of small images, us, STREAMING and TILE: 9 taps, 16 rows 49, 49; 13 taps, 24 rows
-// 65, 74.
+// 4096^2 in strips as low as those of small images, one NVIDIA H200, us:
+//
+//                        STREAMING  TILE
+//     9 taps, 16 rows           49    49
+//     13 taps, 24 rows          65    74
 inline const char* streaming_is_slower(const Fused& p, const Arch& arch) {
   const StreamingShape shape = find_chain(p)->streaming;
   const bool slower = shape.height(streaming_boxes(p, shape, arch)) < 4 * shape.radius;

@@ -18,7 +18,7 @@ struct Ladder2d {
   int block_x, block_y;
 };
 
-// The same for signals: rows of w numbers, an odd window.
+// A signal ladder's problem: rows of w numbers, an odd window.
 struct Ladder1d {
   const float* in;
   float* out;
@@ -31,7 +31,7 @@ struct Ladder1d {
   int64_t tile_bytes() const { return 4 * (int64_t(block) + k - 1); }
 };
 
-// The same for volumes and odd windows of any three extents. `taps` holds kd * kh * kw taps; the separable rung takes
+// A volume ladder's problem: odd windows of any three extents. `taps` holds kd * kh * kw taps; the separable rung takes
 // kd + kh + kw: along z, then y, then x. A launch may carry 32764 bytes of parameters.
 constexpr int64_t kLadder3dTapBytes = 32000;
 

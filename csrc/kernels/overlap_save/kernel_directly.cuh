@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads) overlap_save_directly(const __grid_c
   const Outputs outputs = Outputs::of(a.p);
   const Tile tile = a.order.tile_of(unsigned(unit));
   const int64_t top = tile.row * outputs.h, left = tile.column * outputs.w;
-  // Of a cell, at most.
+  // At most so many output rows start in a cell.
   const int rows = int(ceil_div(int64_t(1) << cells.log_h, s.stride_y));
   const int fours = int(ceil_div(ceil_div(int64_t(1) << cells.log_w, s.stride_x), int64_t(kPixels)));
   for (int i = threadIdx.x; i < __popc(marked) * rows * fours; i += kThreads) {

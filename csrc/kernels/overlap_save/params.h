@@ -1,4 +1,4 @@
-// What the host and the kernels of overlap-save agree on: where tiles and their outputs lie.
+// Shared by host and kernels of overlap-save: the positions of tiles and of their outputs.
 #pragma once
 
 #include "core/problem.h"
@@ -7,7 +7,7 @@
 
 namespace torch_conv::overlap_save {
 
-// What the tiles hold outside the image: no border policy that leaves taps out reads anything there.
+// The value of the tiles outside the image. The border policies that skip taps do not read it.
 TC_HD double outside_of(const Placement& p) { return p.border == Border::constant ? p.value : 0; }
 
 // A tile of an image: its unit counts the tiles of all images of a batch.
@@ -41,7 +41,7 @@ struct BlockOrder {
 // windows whose pixels are all far smaller than that pixel are summed directly.
 //
 //    +--+--+--+--+--+
-//    |  |  |  |  |  |      every window that starts in cell (1, 1) lies in `down` x `across` cells, here 2 x 3;
+//    |  |  |  |  |  |      every window that starts in cell (1, 1) is in `down` x `across` cells, here 2 x 3;
 //    |  |##|##|##|  |      all of them have one mark
 //    |  |##|##|##|  |
 //    +--+--+--+--+--+
@@ -83,7 +83,7 @@ TC_HD int exponent_of(uint64_t bits) { return bits << 1 == 0 ? 0 : 1 + int(bits 
 // Sums by FFT are as good as their bound for pixels that are 2^kRange times larger than the largest in the window.
 constexpr int kRange = 8;
 
-// What becomes of the sums of the windows that start in a cell.
+// The step from the sums of the windows that start in a cell to outputs.
 enum class Mark : char {
   keep,
   clamp,     // not below 0: no pixel of the tile and no tap of the window is negative
@@ -118,14 +118,14 @@ struct Outputs {
   }
 };
 
-// Those outputs along an axis, of the tile's first `most`, whose windows start in some cells.
+// The outputs along an axis, of the tile's first `most`, whose windows start in `cells`.
 TC_HD Range outputs_of(Range cells, int log, int64_t stride, int64_t most) {
   const int64_t begin = ceil_div(cells.begin << log, stride), end = ceil_div(cells.end << log, stride);
   return {begin < most ? begin : most, end < most ? end : most};
 }
 
 // The sum of the |taps| inside the image under the window of output (y, x). It is negative where less than kLeastPart
-// of the window lies inside. The transform's rounding error belongs to the whole window and exceeds such a small sum,
+// of the window is inside. The transform's rounding error belongs to the whole window and exceeds such a small sum,
 // so the output is made tap by tap.
 constexpr double kLeastPart = 1.0 / 64;
 
@@ -141,7 +141,7 @@ TC_HD double sum_inside(const WriteTiles& p, int64_t n, int64_t c, int64_t y, in
   return sum >= kLeastPart * corner[f.kh * row + f.kw] ? sum : -1;
 }
 
-// Does the window of output (y, x) lie inside the image?
+// Whether the window of output (y, x) is inside the image.
 TC_HD bool fits(const Direct& f, int64_t y, int64_t x) {
   const Placement& s = f.place;
   const int64_t top = y * s.stride_y - s.pad_y, left = x * s.stride_x - s.pad_x;

@@ -12,7 +12,7 @@ inline int64_t units_of(const WriteTiles& p) { return p.filter.in.n * p.filter.i
 inline unsigned blocks_of_row(const ReadTiles& p) { return unsigned(ceil_div(p.tiles.w, kThreads * kPixels)); }
 inline unsigned blocks_of_row(const WriteTiles& p) { return unsigned(ceil_div(Outputs::of(p).w, kThreads * kPixels)); }
 
-// Of a block of `read`: up to 16, the rows of the smallest cells, while the blocks still fill a GPU.
+// The rows of a block of `read`: up to 16, the rows of the smallest cells, while the blocks still fill a GPU.
 inline int rows_of_block(const ReadTiles& p) {
   constexpr int64_t kFull = 2048;  // 16 blocks of kThreads on each of 128 multiprocessors: those of the larger GPUs
   const int64_t rows = units_of(p) * blocks_of_row(p) * p.tiles.h;

@@ -1,5 +1,5 @@
 // Separable + Arch -> Plan: the list of variants, and the choice. VARIANT/plan.h says which problems a variant serves
-// and how; tuning.h says which of two variants is the faster. Pure.
+// and how; tuning.h compares the speed of two variants. Pure.
 #pragma once
 
 #include "kernels/separable2d/mma/plan.h"

@@ -24,7 +24,7 @@ inline const char* mma_is_slower(const Separable& p, const Arch&) {
                                    : "few taps: chains are mostly as fast, with the same bits in every layout";
 }
 
-// Where RING does not serve, STRIP serves planes, and SHARED_MEMORY HWC images. One NVIDIA H200, us, RING and that one:
+// Without RING, STRIP serves planes, and SHARED_MEMORY serves HWC images. One NVIDIA H200, us, RING and the other:
 //
 //     4096^2   21x21 48, 74; 31x31 58, 85; 63x63 105, 146        1024^2 31x31 9.3, 15.0
 //     16x3x1080x1920   31x31 288, 439; HWC images 305, 1830

@@ -1,13 +1,13 @@
-// Where another variant or algorithm is faster, each rule with the measurement that decided it.
+// The rules by which another variant or algorithm is faster, each with the measurement that decided it.
 #pragma once
 
 #include "kernels/separable3d/streaming/plan.h"
 
 namespace torch_conv::separable3d {
 
-// Is one launch faster than the planes' filter and a depth pass? Not for small float32 volumes, whose chunks are mostly
-// halo along z. With other shards' planes two launches would serve the interior only: every boundary strip needs a copy
-// and two more. One NVIDIA H200, float32, us:
+// Whether the planes' filter and a depth pass are faster than one launch: for small float32 volumes, whose chunks are
+// mostly halo along z. With other shards' planes two launches would serve the interior only: every boundary strip needs
+// a copy and two more. One NVIDIA H200, float32, us:
 //
 //     a plane of a tile   1.15 (64x64, up to 9x9x9), 0.8 (11), 0.96 (15); more for patched borders or taps in memory
 //     two launches        6, and 3.8 (k = 3) to 4.6 (15) a million voxels

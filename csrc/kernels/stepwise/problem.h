@@ -31,7 +31,7 @@ decltype(auto) with_element(Element e, F&& f) {
   __builtin_unreachable();
 }
 
-// `n` positions, and a window of k taps along them. Tap `anchor` lies on the pixel.
+// `n` positions, and a window of k taps along them. Tap `anchor` is on the pixel.
 struct Axis {
   int64_t n, k = 1, anchor = 0;
 };

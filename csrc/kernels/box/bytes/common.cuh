@@ -1,4 +1,4 @@
-// What column warps and row warps of box_bytes share.
+// Shared by the column warps and the row warps of box_bytes.
 #pragma once
 
 #include "core/border.h"
@@ -29,7 +29,7 @@ struct ByteStrip {
     const int n = plane / a.planes, c = plane % a.planes;
     in = n * a.in_stride_n + c * a.in_stride_c, out = n * a.out_stride_n + c * a.out_stride_c;
     first = last - (a.kw - 1) * channels;
-    // Mirrors lie no further from the edge of the image than what they repeat, give or take a pixel.
+    // A mirrored column is as far from the edge of the image as its source, give or take a pixel.
     const int take = 2 * (channels - 1);
     const bool mirror = a.border == Border::replicate || a.border == Border::reflect || a.border == Border::symmetric;
     mirrors = mirror && (first < 0 || end > a.in_w);

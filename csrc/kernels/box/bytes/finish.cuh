@@ -103,7 +103,7 @@ __device__ __forceinline__ void store_row(const ByteArgs& a, const ByteStrip& st
     *reinterpret_cast<uint4*>(row + 32 * lane + 16 * i) =
         uint4{words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]};
   __syncwarp();
-  const unsigned char* const first = row + (from - by);  // what goes to `to` - over
+  const unsigned char* const first = row + (from - by);  // the bytes for `to` - over
   uint8_t* const start = to - over;
   const int end = over + strip.valid;
 #pragma unroll

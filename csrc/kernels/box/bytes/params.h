@@ -10,8 +10,8 @@ constexpr int kByteColumnWarps = 4;  // 8 columns a thread
 constexpr int kByteRows = 8;         // of a batch, a warp for each
 constexpr int kByteThreads = 32 * (kByteColumnWarps + kByteRows);
 constexpr int kByteColumns = 256 * kByteColumnWarps;
-// Of a multiprocessor. H200, k = 15, 4096^2 and 8192^2: 19.4 and 57.6 us; three of 53 registers a thread, which read
-// fewer rows ahead: 29.8 and 101.8.
+// Blocks of a multiprocessor. H200, k = 15, 4096^2 and 8192^2: 19.4 and 57.6 us; three of 53 registers a thread, which
+// read fewer rows ahead: 29.8 and 101.8.
 constexpr int kByteBlocks = 2;
 // Batches of column sums in hand. Two, three and four take the same time (H200, 4096^2 and 8192^2, k = 5 to 200: within
 // 1 %): column warps are the slower ones and do not wait for memory.
@@ -25,13 +25,13 @@ constexpr int kByteStageBytes = kByteRows * kByteRowPitch;
 constexpr int kByteStripBytes = 64;  // the block's strip, behind the barriers of all stages
 constexpr int kByteSharedBytes = kByteStages * (kByteStageBytes + 16) + kByteStripBytes;
 
-// How a sum becomes a byte. A sum below 2^24 is also the bits of the float sum * 2^-149: one multiply-add by 2^127 /
-// area to 3, whose unit is 2^-22, rounds it to a whole number of areas. The reciprocal must be so exact that no tie
-// lies between the product and the quotient: up to 2^15 pixels it is. Beyond that what is rounded lies between -128 and
-// 128 areas.
+// The step from a sum to a byte. A sum below 2^24 is also the bits of the float sum * 2^-149: one multiply-add by 2^127
+// / area to 3, whose unit is 2^-22, rounds it to a whole number of areas. The reciprocal must be so exact that no tie
+// is between the product and the quotient, which holds up to 2^15 pixels. Beyond that the rounded number is between
+// -128 and 128 areas.
 enum class Rounding : int8_t {
   clamp,         // the sum itself, at most 255
-  once,          // no mean lies half way between two numbers, or the reciprocal is exact
+  once,          // no mean is half way between two numbers, or the reciprocal is exact
   twice,         // by reciprocals from below and above: at ties they differ, and the even one is taken
   once_centred,  // the same of sum - 128 * area
   twice_centred,

@@ -80,7 +80,7 @@ inline int64_t byte_blocks(const Box& p, const ByteShape& s) {
   return out.n * out.c * ceil_div(out.w, s.tile_w) * ceil_div(out.h, s.tile_h);
 }
 
-// Do rows start on 8 bytes and hold whole vectors of 8, in all shards at hand?
+// Whether rows start on 8 bytes and hold whole vectors of 8, in all shards at hand.
 inline bool whole_vectors(const Box& p) {
   const auto whole = [&](const Image& x) {
     const Image rows = as_rows(x, byte_channels(p));
@@ -157,7 +157,7 @@ inline ByteArgs byte_args(const Box& p, const Plan& plan, const ByteShape& s) {
   if (takes_two(s.rounding) && left < 0) low = std::nextafter(low, 0.f);
   if (takes_two(s.rounding) && left > 0) high = std::nextafter(high, 1.f);
   const float unit = is_centred(s.rounding) ? 1.f : std::ldexp(1.f, 127);
-  // Words are read up to 11 bytes beyond what is needed; where rows are vectors, nothing is.
+  // Reads of words end up to 11 bytes beyond the needed bytes, reads of vectors do not.
   const int channels = byte_channels(p);
   const auto rows = [&](const Image& x) { return as_rows(x, channels); };
   const Peers peers = p.peers.nearest(p.kh - 1);

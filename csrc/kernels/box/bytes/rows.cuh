@@ -10,14 +10,15 @@ namespace torch_conv::box {
 // right. `own` are the chunk's column sums, `left` and `right` those a window before.
 template <int kWide, int kChannels>
 struct ByteWindows {
-  static constexpr int kSpan = kWide * kChannels, kChunks = (kSpan + 31) / 32;  // how far back leaving columns begin
-  static constexpr int kOffset = 32 * kChunks - kSpan;                          // where in that chunk
-  static constexpr int kSkipped = kOffset / 8 * 4;                              // words of it that are not needed
-  static constexpr int kLeft = 16 - kSkipped;                                   // words from there on
+  static constexpr int kSpan = kWide * kChannels,
+                       kChunks = (kSpan + 31) / 32;     // columns between an entering and its leaving column
+  static constexpr int kOffset = 32 * kChunks - kSpan;  // where in that chunk
+  static constexpr int kSkipped = kOffset / 8 * 4;      // words of it that are not needed
+  static constexpr int kLeft = 16 - kSkipped;           // words from there on
   static constexpr int kRight = kChunks == 1 ? 0 : (kOffset + 7) / 8 * 4;  // words of the next one, unless it is `own`
   uint32_t own[16], left[kLeft], right[kRight > 0 ? kRight : 1];
 
-  // A row's sums lie at `row`. Lanes whose windows begin before the strip have no outputs: they read what is there.
+  // A row's sums start at `row`. Lanes whose windows begin before the strip have no outputs: they read any memory.
   __device__ __forceinline__ void load(const unsigned char* row, int lane) {
     const auto quads = [](auto& to, int at, const unsigned char* from) {
       const uint4 v = *reinterpret_cast<const uint4*>(from);
@@ -36,12 +37,12 @@ struct ByteWindows {
     }
   }
 
-  // Of column j of a chunk, or of one before the chunk.
+  // The sum of column j of a chunk, or of a column before the chunk.
   static constexpr int channel_of(int j) { return (j + 32 * kChannels) % kChannels; }
 
   // The windows that end with the chunk's last pixel.
   __device__ __forceinline__ void last_windows(int (&windows)[kChannels]) const {
-    // Of the chunk, each channel for itself: its first kOffset columns, and those behind.
+    // The sums of the chunk for each channel: of its first kOffset columns, and of the columns behind them.
     uint32_t head[kChannels] = {}, tail[kChannels] = {};
 #pragma unroll
     for (int i = 0; i < 16; ++i) {

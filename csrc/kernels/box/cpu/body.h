@@ -61,7 +61,7 @@ struct BoxArea {
   }
 };
 
-// T: pixels; S: their sums, exact; Real: what sums become before they are rounded to the result's dtype.
+// T: pixels; S: their sums, exact; Real: the type of an output before it is rounded to the result's dtype.
 template <typename T, typename S, typename Real>
 class BoxStrips {
  public:
@@ -118,7 +118,7 @@ class BoxStrips {
         else out[e] = from_acc<O>(scaled(sum + (outside > 0 ? value * double(outside) : 0.0)));
       }
     };
-    Range whole = x_;  // outputs that need no look at what lies outside
+    Range whole = x_;  // outputs that read nothing outside
     if (mean || adds_value) whole = rows == p_.kh ? columns_fit_ : Range{x_.end, x_.end};
     for (int64_t x = x_.begin; x < whole.begin; ++x) edge(x);
     fit(r, out, (whole.begin - x_.begin) * pixel_, (whole.end - x_.begin) * pixel_);
@@ -152,15 +152,15 @@ class BoxStrips {
     }
   }
 
-  // The same of sums of 16 bits to bytes, which never leave the registers.
+  // Means of bytes from sums of 16 bits, which never leave the registers.
   void short_means(int r, uint8_t* out, int64_t begin, int64_t end) const {
-    auto each = [&](auto of_sum) {
+    auto each = [&](auto to_byte) {
       // 4 registers at once: 1 to 4 % faster than 2, as fast as 8 (Zen 4).
       cover<S, 4>(end - begin, [&]<int V>(int64_t x) {
         Vec<S> sums[V] = {};
         box_.add_windows(r, begin + x, sums);
 #pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) store_bytes(out + begin + x + v * kLanes<S>, of_sum(sums[v]));
+        for (int v = 0; v < V; ++v) store_bytes(out + begin + x + v * kLanes<S>, to_byte(sums[v]));
       });
     };
     const ShortMeans means(mean_);
@@ -182,7 +182,7 @@ class BoxStrips {
   const Box& p_;
   const int64_t pixel_;
   const bool to_integers_ = is_integer(p_.out.dtype);
-  const int64_t area_ = p_.place.normalized || p_.scale != 1 ? p_.kh * p_.kw : 1;  // what a sum is divided by
+  const int64_t area_ = p_.place.normalized || p_.scale != 1 ? p_.kh * p_.kw : 1;  // a sum's divisor
   const box::ShortMean mean_{sizeof(S) == 2 ? int(area_) : 1};
   BoxSums<T, S> box_;
   OutputRows<Real> out_;

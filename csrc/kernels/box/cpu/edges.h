@@ -5,7 +5,7 @@
 class RowEdges {
  public:
   // A row holds the columns first, first + 1, ...: `left` of them before `inside` columns of the image, `right` behind.
-  // Those of the image are in memory from column `begin` on.
+  // The image's columns are in memory from column `begin` on.
   void find(int64_t first, int64_t left, int64_t inside, int64_t right, int64_t begin, int64_t w, Border border,
             int64_t pixel) {
     edges_.clear();

@@ -14,14 +14,14 @@
 
 namespace torch_conv::box {
 
-// After how many columns a row that the border extends repeats itself, if a window over `outputs` columns reads much
+// The period in columns of a row that the border extends, if a window over `outputs` columns reads much
 // more than that; or 0.
 static int64_t row_period(const Box& p, int64_t outputs) {
   const int64_t period = p.in.w == p.whole_w ? period_of(p.place.border, p.in.w) : 0;
   return 2 * (outputs + p.kw - 1) > 3 * period ? period : 0;
 }
 
-// Do windows over `outputs` columns read so much beyond the image that most of their sums are of one number?
+// Whether windows over `outputs` columns read so far beyond the image that most of their sums are of one number.
 static bool is_long(const Box& p, int64_t outputs) {
   const bool same_beyond = p.place.border == Border::replicate || map_index(int64_t(-1), p.in.w, p.place.border) < 0;
   return same_beyond && !is_far(p.kw, p.whole_w) && outputs + p.kw - 1 > 2 * (outputs + p.in.w);
@@ -96,7 +96,7 @@ void run_floats(const Box& p, const Plan& plan) {
 
 Plan plan_depth_floats(const BoxDepth& p) {
   Plan plan{.algorithm = "box", .variant = "groups", .why = "sums along z that groups of planes share"};
-  // Elements of a piece of a plane: with what a group of planes keeps of it they stay in the second-level cache.
+  // Elements of a piece of a plane: together with a group's kept planes they stay in the second-level cache.
   constexpr int64_t kPieceElements = 4096;
   const int64_t pixel = interleaved_channels(p.sums, p.out);
   plan.tile_w = int(std::max<int64_t>(1, kPieceElements / pixel));

@@ -10,7 +10,7 @@
 #include "kernels/box/cpu/floats_rows.h"
 #include "kernels/box/cpu/floats_rows_long.h"
 
-// What means divide by: the pixels of a window, or with Border::skip those inside, `rows` times the rows times those of
+// The divisor of means: a window's pixels. With Border::skip it counts pixels inside: `rows` times the columns of
 // [x - pad, x - pad + kw) in [0, w).
 struct BoxCounts {
   double window;
@@ -109,7 +109,7 @@ class BoxGroups {
     const int64_t round = round_up(group_.width, kLanes<A>);
     group_.last = in_place_ ? group_.width - kLanes<A> : round;
     length_ = (left_ + inside_.size() + right_) * pixel_;
-    const int64_t slack = pixel_ + 2 * kLanes<A>;  // what the last register of a row reads behind it
+    const int64_t slack = pixel_ + 2 * kLanes<A>;  // elements that the last register of a row reads behind the row
     margin_ = in_row_ ? round_up(left_ * pixel_, kLanes<A>) : 0;
     pitch_ = round_up(margin_ + std::max(round, in_row_ ? length_ - left_ * pixel_ : 0) + slack, kLanes<A>);
     sums_.ensure(kRows * pitch_);
@@ -128,12 +128,12 @@ class BoxGroups {
   A* v(int j) const { return sums_.data() + j * pitch_ + margin_; }
 
   // The columns columns_ of row y, any distance outside. A converted row stays until its slot takes another.
-  const A* row(int64_t y, bool of_trail) {
+  const A* row(int64_t y, bool is_trail) {
     const int64_t m = map_index(y, p_.in.h, p_.place.border);
     if (m < 0) return outside_.data();
     const char* src = pixel_of(p_.in, n_, c_, 0, m, columns_.begin);
     if (in_place_) return reinterpret_cast<const A*>(src);
-    const int64_t slot = of_trail ? kSlots + (y & (kRows - 1)) : y & (kSlots - 1);
+    const int64_t slot = is_trail ? kSlots + (y & (kRows - 1)) : y & (kSlots - 1);
     A* copy = copies_.data() + slot * round_up(group_.width, kLanes<A>);
     if (tags_[slot] != m) read_(src, pixel_ > 1 ? 1 : p_.in.stride_w, group_.width, copy);
     tags_[slot] = m;
@@ -268,7 +268,7 @@ class BoxGroups {
   LongRowSums<A> long_sums_;
   BoxGroup<A> group_;
   int64_t n_ = 0, c_ = 0;
-  Range x_{}, inside_{}, columns_{};           // outputs; columns that they read; those and what the border repeats
+  Range x_{}, inside_{}, columns_{};  // outputs; columns that they read; those and the columns that the border repeats
   int64_t left_ = 0, right_ = 0, length_ = 0;  // extended columns on either side; elements of an extended row
   int64_t margin_ = 0, pitch_ = 0;             // elements before v(j), and from v(j) to v(j + 1)
   bool in_row_ = false, in_place_ = false, long_ = false;

@@ -1,6 +1,6 @@
 // Sums along rows by doubling. Text of core/cpu/each_isa.h: compiled once per instruction set.
 
-// What makes an output of a sum: sum * hi + sum * lo, or the sum itself.
+// The step from a sum to an output: sum * hi + sum * lo, or the sum itself.
 template <typename A>
 struct BoxScale {
   bool mean;
@@ -9,7 +9,7 @@ struct BoxScale {
 };
 
 // One doubling of the elements `range`: s'[i] = s[i] + s[i + m], and t'[i] = s'[i] + t[i + 2m], or s'[i] where there is
-// no t yet. In place: what is read lies ahead of what is written.
+// no t yet. In place: reads are ahead of writes.
 template <typename A, bool HasT, bool GivesT>
 void double_sums(const A* s, const A* t, int64_t m, Range range, A* s_out, A* t_out) {
   for (int64_t i = range.begin; i < range.end; i += kLanes<A>) {
@@ -37,8 +37,8 @@ void finish_sums(const A* s, const A* t, int64_t m, Range range, const BoxScale<
   }
 }
 
-// The same of rows that repeat themselves after `period` elements, of which s and t hold one period: from i on what is
-// read m or 2m further lies in the period, or a period before. Not in place.
+// One doubling of rows that repeat themselves after `period` elements; s and t hold one period. An element that is
+// m or 2m behind element i is in the period, or one period before. Not in place.
 template <typename A, bool HasT, bool GivesT>
 void double_periodic(const A* s, const A* t, int64_t m, int64_t period, A* s_out, A* t_out) {
   const int64_t near = m % period, far = 2 * m % period;
@@ -107,7 +107,7 @@ class RowSums {
     for (Aligned<A>* memory : {&s_, &t_, &s_other_, &t_other_}) memory->ensure(period + slack);
   }
 
-  // The same sums of more than one number, from one period of a row that repeats itself; no more outputs than that.
+  // Sums of more than one number, from one period of a row that repeats itself; at most one period of outputs.
   void sum_periodic(const A* row, int64_t outputs, const BoxScale<A>& scale, A* out) {
     const A *s = row, *t = odd_ ? row : nullptr;
     for (const Step& step : steps_) {

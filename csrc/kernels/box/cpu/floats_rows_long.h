@@ -16,7 +16,7 @@ class LongRowSums {
  public:
   LongRowSums(int64_t kw, int64_t pixel) : kw_(kw), pixel_(pixel) {}
 
-  // Of so many windows, the first of which starts `left` pixels before an image of w.
+  // Prepares for `outputs` windows, the first of which starts `left` pixels before an image of w.
   void open(int64_t outputs, int64_t w, int64_t left) {
     outputs_ = outputs, w_ = w, left_ = left, dense_ = 1;
     while (dense_ < std::max(outputs, w)) dense_ *= 2;
@@ -54,7 +54,7 @@ class LongRowSums {
   // The position of pixel x of the image: sums of m from x = 1 - m to w - 1.
   A* at(int64_t x) const { return row_.data() + (dense_ + x) * pixel_; }
 
-  // Whole pixels; what is there already is copied behind it.
+  // Whole pixels; the existing elements are copied behind themselves.
   void fill(const std::vector<A>& side, A* to, A* end) const {
     const int64_t size = end - to;
     std::copy_n(side.data(), std::min(pixel_, size), to);
@@ -70,7 +70,7 @@ class LongRowSums {
       for (A& number : *side) number = number + number;
   }
 
-  // In place: what is read lies ahead of what is written.
+  // In place: reads are ahead of writes.
   void double_row(int64_t m) {
     fill(before_, at(1 - 2 * m), at(1 - m));
     fill(behind_, at(w_), at(w_ + m));

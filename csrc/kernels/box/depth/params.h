@@ -30,7 +30,7 @@ struct DepthArgs {
   Border border;
   Finish finish;
   bool whole, exact;  // outputs are integers; their sums are whole numbers below 2^53
-  // Of floats: the position of chunk 0 in a group of 8 planes, and 1 / voxels where means are asked for.
+  // For floats: the position of chunk 0 in a group of 8 planes, and 1 / voxels if the outputs are means.
   int phase;
   Reciprocal<double> reciprocal;
   bool divides;  // by the size of the window

@@ -1,7 +1,7 @@
 // BoxDepth + Arch -> Plan -> parameters, of the depth pass of a 3-D box. Pure.
 #pragma once
 
-#include "kernels/box/tuning.h"
+#include "kernels/box/plan.h"
 
 namespace torch_conv::box {
 

@@ -1,12 +1,12 @@
-// How column warps hand sums over to row warps: barriers in shared memory.
+// The barriers in shared memory by which column warps hand sums over to row warps.
 #pragma once
 
 #include "kernels/box/shared/mbarrier.cuh"
 
 namespace torch_conv::box {
 
-// Those of a ring of stages, which batches take in turn: batch c is use c / stages of its stage's barriers. Column
-// warps arrive at `full` when the batch's sums are written, row warps at `empty` when they have read them.
+// The barriers of a ring of stages, which batches use in turn: batch c is use c / stages of its stage's barriers.
+// Column warps arrive at `full` when the batch's sums are written, row warps at `empty` when they have read them.
 struct Barriers {
   uint64_t *full, *empty;  // of every stage
 

@@ -6,7 +6,7 @@
 
 namespace torch_conv::box {
 
-// How a window sum becomes an output.
+// The step from a window sum to an output.
 enum class Finish : int8_t {
   scale,        // sum * scale
   value,        // (sum + value for every pixel outside) * scale

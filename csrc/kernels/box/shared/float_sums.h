@@ -1,4 +1,4 @@
-// What the plans of variants for floats share: sums in the order of kernels/box/order.h.
+// Shared by the plans of variants for floats: sums in the order of kernels/box/order.h.
 #pragma once
 
 #include "kernels/box/config.h"

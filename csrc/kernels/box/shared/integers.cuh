@@ -1,4 +1,4 @@
-// Sums of integers: where planes lie, and the last step of an output.
+// Sums of integers: the offsets of planes, and the last step of an output.
 #pragma once
 
 #include "kernels/box/mean.h"

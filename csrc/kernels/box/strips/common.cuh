@@ -1,4 +1,4 @@
-// What the column warps and the row warps of box_strips share.
+// Shared by the column warps and the row warps of box_strips.
 #pragma once
 
 #include "kernels/box/shared/barriers.cuh"
@@ -37,7 +37,7 @@ __device__ Subtile subtile_of_item(const StripArgs& a, int item) {
   subtile.x = item % a.tiles * a.tile_w, subtile.valid = min(a.tile_w, a.out_w - subtile.x);
   const int n = plane / a.channels, c = plane % a.channels;
   subtile.in = n * a.in_stride_n + c * a.in_stride_c, subtile.out = n * a.out_stride_n + c * a.out_stride_c;
-  // Mirrors lie no further from the edge of the image than what they repeat, give or take one.
+  // A mirrored column is as far from the edge of the image as its source, give or take one.
   const int begin = subtile.begin<kSubtiles>(a), end = subtile.end(a);
   const bool mirror = a.border == Border::replicate || a.border == Border::reflect || a.border == Border::symmetric;
   subtile.mirrors = mirror && (begin < 0 || end > a.in_w);
@@ -50,18 +50,18 @@ __device__ Subtile subtile_of_item(const StripArgs& a, int item) {
 template <int kSubtiles>
 struct Strip {
   int y, y_end, batches;
-  int first;       // item
-  Subtile* table;  // of neighbouring tiles, one more than there are, in shared memory
-  Subtile alone;   // else
+  int first;             // item
+  Subtile* table;        // of neighbouring tiles, one more than there are, in shared memory
+  Subtile only_subtile;  // else
 
   __device__ explicit Strip(const StripArgs& a, unsigned char* subtiles) : table(reinterpret_cast<Subtile*>(subtiles)) {
     // Neighbouring tiles run at the same time: their halos are in L2.
-    const int across = kSubtiles == 0 ? 1 : a.tiles, rest = int(blockIdx.x) / across;
-    const int segment = rest % a.segments;
-    first = rest / a.segments * (kSubtiles == 0 ? a.subtiles : a.tiles) + int(blockIdx.x) % across;
+    const int tiles_x = kSubtiles == 0 ? 1 : a.tiles, line = int(blockIdx.x) / tiles_x;
+    const int segment = line % a.segments;
+    first = line / a.segments * (kSubtiles == 0 ? a.subtiles : a.tiles) + int(blockIdx.x) % tiles_x;
     y = segment * a.tile_h - a.phase, y_end = min(a.out_h, y + a.tile_h);
     batches = (y_end - y + kGroup - 1) / kGroup;
-    if constexpr (kSubtiles != 0) alone = subtile_of_item<kSubtiles>(a, first);
+    if constexpr (kSubtiles != 0) only_subtile = subtile_of_item<kSubtiles>(a, first);
   }
   // All threads, before a __syncthreads().
   __device__ void fill(const StripArgs& a) const {
@@ -70,11 +70,13 @@ struct Strip {
         table[threadIdx.x] =
             int(threadIdx.x) < a.subtiles ? subtile_of_item<kSubtiles>(a, first + threadIdx.x) : Subtile{};
   }
-  // Which subtile are 4 columns in, the quad's number of the strip?
+  // The subtile that holds 4 columns; `quad` is their number in the strip.
   __device__ __forceinline__ int number(const StripArgs& a, int quad) const {
     return kSubtiles == 0 ? min(quad * a.subtile_of_quad >> 20, a.subtiles) : 0;
   }
-  __device__ __forceinline__ const Subtile& subtile(int number) const { return kSubtiles == 0 ? table[number] : alone; }
+  __device__ __forceinline__ const Subtile& subtile(int number) const {
+    return kSubtiles == 0 ? table[number] : only_subtile;
+  }
 };
 
 // Batches of entering rows before the first one that ends windows.

@@ -1,4 +1,4 @@
-// The instructions of box_strips that C++ has no words for: loads, copies and stores that say how long L2 should keep a
+// The PTX instructions of box_strips: loads, copies and stores with a hint that tells L2 how long to keep a
 // line.
 #pragma once
 
@@ -21,7 +21,7 @@ __device__ __forceinline__ void lanes_meet() {
 #endif
 }
 
-// L2 keeps what enters until it leaves, and nothing else.
+// L2 keeps entering rows until they leave, and no other data.
 struct Policies {
   uint64_t keep, pass;
 };
@@ -53,7 +53,7 @@ __device__ __forceinline__ void hold(const T*& p) {
   asm volatile("" : "+l"(p));
 }
 
-// 4 elements as they lie in memory.
+// 4 elements in their dtype in memory.
 template <typename T>
 using Cells4 = std::conditional_t<sizeof(T) == 4, Quad, Pack<4, T>>;
 
@@ -167,7 +167,7 @@ __device__ __forceinline__ void load_three_words(unsigned* to, const void* from,
         : "l"(from), "r"(int(first)), "r"(int(second)), "r"(int(third)));
 }
 
-// Of all lanes, bit by bit.
+// The bitwise or over all lanes.
 __device__ __forceinline__ unsigned or_of_lanes(unsigned bits) { return __reduce_or_sync(0xffffffff, bits); }
 
 // One element that no kernel writes to while this one runs.

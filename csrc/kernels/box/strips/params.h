@@ -46,7 +46,7 @@ constexpr bool warps_have_parts(int element_bytes, int channels) {
 // Batches of entering rows that are being copied. With one stage more column warps need not wait for row warps.
 constexpr int batches_ahead(int stages) { return stages > 2 ? stages - 2 : 1; }
 
-// Where the upper rows of the windows come from.
+// The storage of the windows' upper rows.
 enum class Above {
   chain,   // kh < 9: the last rows are in registers
   kept,    // kh <= 16: as well

@@ -1,4 +1,4 @@
-// What a column warp's thread reads of a strip's image, and how: 4 columns, wherever they lie.
+// Reads of one thread of a column warp: any 4 columns of the strip's image.
 #pragma once
 
 #include <climits>
@@ -21,7 +21,7 @@ __device__ __forceinline__ Cells4<T> cells_of(T a, T b, T c, T d) {
   return {a, b, c, d};
 }
 
-// 4 elements of 16 bits that start anywhere: the words of 4 bytes that they lie in, the first one `bits` behind.
+// The words of 4 bytes that hold 4 unaligned elements of 16 bits; the first element starts at bit `bits`.
 struct alignas(16) Words {
   unsigned word[3], bits;
 };
@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_words(Words& words, const T* from, bool pre
   if (present && words.bits && !ends) words.word[2] = __ldg(at + 2);
   if (present && words.bits && ends) words.word[2] = last_element(from);
 }
-// The same into shared memory by asynchronous copies.
+// Copies the words of load_words to shared memory asynchronously.
 template <typename T>
 __device__ __forceinline__ void copy_words(Words* to, const T* from, bool present, bool ends) {
   const unsigned bits = bits_behind_word(from);
@@ -86,16 +86,16 @@ struct SubtileRows {
   Border border;
   NumberedRows<kPeers> rows;
 
-  // Of the strip's subtile `number`; `first`: elements from the image's start to the plane.
+  // The rows of the strip's subtile `number`; `first`: elements from the image's start to the plane.
   template <int kSubtiles>
   static __device__ SubtileRows of(const StripArgs& a, const Strip<kSubtiles>& strip, int number, int64_t first) {
     const unsigned item = strip.first + number;
     return {static_cast<const T*>(a.in) + first, a.in_stride_h, a.in_h, a.border,
             NumberedRows<kPeers>::of(a.peers, item / a.tiles, a.channels)};
   }
-  // Are 8 rows from `first` on the plane's own?
+  // Whether the 8 rows from `first` on are inside the plane.
   __device__ __forceinline__ bool hold(int first) const { return first >= 0 && first + kGroup <= height; }
-  // Of 8 rows from `first` on, which the border maps, a lane maps number lane % 8: others get it by a shuffle.
+  // The border maps 8 rows from `first` on. A lane maps row lane % 8; other lanes get it by a shuffle.
   __device__ __forceinline__ int map_of_lane(int first) const {
     return rows.map(first + int(threadIdx.x % kGroup), height, border);
   }
@@ -105,9 +105,9 @@ struct SubtileRows {
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) to[j] = __shfl_sync(0xffffffff, mapped, j);
   }
-  // Where row number `row` starts.
+  // The start of row number `row`.
   __device__ __forceinline__ const T* at(int row) const { return rows.at(plane, stride, row, height); }
-  // May memory end with it?
+  // Whether memory may end with this row.
   __device__ __forceinline__ bool is_last(int row) const { return row >= height - 1; }
 };
 
@@ -121,16 +121,16 @@ template <typename T, int kSubtiles, bool kVectors, bool kPolicies, bool kAnywhe
 struct StripColumns {
   static_assert(kVectors || kSubtiles == 0);
   static constexpr bool kWords = sizeof(T) == 2 && !kVectors;
-  using Cells = std::conditional_t<kWords, Words, Cells4<T>>;  // what the thread keeps of a row
+  using Cells = std::conditional_t<kWords, Words, Cells4<T>>;  // a row's elements in the thread's registers
   using Cell = Cells;
   using Leaving = Cells[kGroup];
   static_assert(32 * sizeof(Cells) == warp_row_bytes(sizeof(T), kVectors, kSubtiles == 0));
 
   SubtileRows<T, kPeers> image;
-  int map[4];  // elements from the start of the image's row, -1: not read, the value is `outside`
-  bool whole;  // contiguous
-  bool apart;  // neither that nor all outside, with zeros
-  bool ends;   // the image's rows end with them
+  int map[4];       // elements from the start of the image's row, -1: not read, the value is `outside`
+  bool whole;       // contiguous
+  bool is_partial;  // neither that nor all outside, with zeros
+  bool ends;        // the image's rows end with them
   T outside;
   Policies l2;
 
@@ -151,7 +151,7 @@ struct StripColumns {
       any = any || map[v] >= 0;
     }
     outside = from_acc<T>(float(a.outside));
-    apart = a.outside != 0 || (any && !whole);
+    is_partial = a.outside != 0 || (any && !whole);
   }
 
   static __device__ __forceinline__ int first_cell() { return threadIdx.x; }
@@ -204,18 +204,18 @@ struct StripColumns {
 
   // Rows that come into shared memory by asynchronous copies: the thread's own business until it has waited. Rows of
   // the image can be copied one by one between other work.
-  struct Rows {
+  struct CopyRows {
     const T* from;
     bool one_by_one;
   };
-  __device__ __forceinline__ Rows rows(int first) const {
+  __device__ __forceinline__ CopyRows rows(int first) const {
     return {image.plane + first * image.stride, kVectors && !kAnywhere && image.hold(first)};
   }
-  __device__ __forceinline__ void copy_one(Rows& rows, Cells* to) const {
+  __device__ __forceinline__ void copy_one(CopyRows& rows, Cells* to) const {
     if constexpr (kVectors) copy_cells4<T, kPolicies>(to, rows.from + max(map[0], 0), whole, l2.keep);
     rows.from += image.stride;
   }
-  // The same as `load_one`.
+  // Copies the elements of `load_one`.
   __device__ __forceinline__ void copy_own(Cells* to, const T* start, bool present, bool last) const {
     const T* const from = start + max(map[0], 0);
     if constexpr (kVectors) {
@@ -265,7 +265,7 @@ struct StripColumns {
         copy_anywhere(rows, to, pitch);
       }
     } else if (kVectors && image.hold(first)) {
-      Rows coming = rows(first);
+      CopyRows coming = rows(first);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) copy_one(coming, to + j * pitch);
     } else {

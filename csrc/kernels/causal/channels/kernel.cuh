@@ -16,7 +16,7 @@
 
 namespace torch_conv::causal {
 
-// 64 registers, where float32 and selecting need no more: a bound below what they need spills.
+// 64 registers for float32 and for selection, which need no more; a lower bound spills.
 template <typename T, typename W, int K, bool silu, bool packed>
 __global__ void __launch_bounds__(kChannelsWarps * 32, sizeof(T) == 4 ? 5
                                                        : packed       ? 7
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kChannelsWarps * 32, sizeof(T) == 4 ? 5
 #pragma unroll
     for (int i = 0; i < K - 1; ++i) load_words<4 * kWords>(at<const T>(p.before, n, c, i), v[i]);
   }
-  // Where all steps at hand are of one sequence, nothing selects.
+  // If all steps at hand are of one sequence, no selection is needed.
   const int32_t* numbers = packed ? p.sequences + int64_t(n) * p.l : nullptr;
   const auto number = [&](int i) {
     const int t = begin - (K - 1) + i;

@@ -1,6 +1,6 @@
 // Causal convolutions on the CPU. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
-// A block of outputs is computed along the axis that lies innermost, in the accumulation type: a piece of one row, or
+// A block of outputs is computed along the innermost axis, in the accumulation type: a piece of one row, or
 // some channels over some steps. Each output is one chain of multiply-adds, oldest tap first, as on CUDA.
 
 // Returns v / (1 + exp(-v)) of a register of float32, within 4 units in the last place. Here exp(x) is 2^n * exp(r),
@@ -24,7 +24,7 @@ TC_HD Vec<float> silu_of(Vec<float> v) {
   return v / (splat(1.f) + e);
 }
 
-// What becomes of sums, in place; they have room for whole registers.
+// Turns sums into outputs in place. The buffer of sums is padded to whole registers.
 template <typename A>
 void finish_row(A* __restrict sums, const A* bias, int64_t bias_step, int64_t n, bool silu) {
   for (int64_t i = 0; i < n; ++i) sums[i] += bias[i * bias_step];
@@ -49,7 +49,7 @@ void length_sums(const A* in, const A* taps, int64_t k, int64_t m, A* sums) {
   }
 }
 
-// The same where only elements of the output's own sequence count; `numbers` is parallel to the outputs, and `from` is
+// Sums over elements of the output's own sequence only; `numbers` is parallel to the outputs, and `from` is
 // the first step that has one.
 template <typename A>
 void packed_sums(const A* in, const A* taps, int64_t k, int64_t m, const int32_t* numbers, int64_t from, A* masked,

@@ -10,7 +10,7 @@ struct GeneralArgs {
   int64_t fours;        // groups of four outputs a sequence and channel
   int64_t threads;      // that compute; behind them one for each element of `after`
   int64_t all;          // in all
-  bool channels_inner;  // lanes follow the channels, which lie innermost in memory
+  bool channels_inner;  // lanes follow the channels, which are innermost in memory
 };
 
 }  // namespace torch_conv::causal

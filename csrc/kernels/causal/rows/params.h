@@ -9,8 +9,8 @@ namespace torch_conv::causal {
 // H200: J = 1 0.989 (0.887 with silu), 2 0.996 (0.998), 4 0.973 (0.964).
 constexpr int kRowsWarps = 4;  // a block
 
-// How rows lie: `whole` all of x and out are whole vectors on 16 bytes; `alike` a row of x and its row of out lie alike
-// on them; `apart` they do not, and x is loaded element by element.
+// The alignment of rows. `whole`: all rows of x and out are whole vectors on 16 bytes. `alike`: a row of x and its row
+// of out have the same offset to 16 bytes. `apart`: the offsets differ, and x is loaded element by element.
 enum class Alignment : int8_t { whole, alike, apart };
 
 struct RowsArgs {

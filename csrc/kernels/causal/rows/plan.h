@@ -1,4 +1,4 @@
-// ROWS: which problems it serves, and how rows are divided among lanes. Pure.
+// ROWS: the problems that it serves, and the division of rows among lanes. Pure.
 #pragma once
 
 #include "kernels/causal/config.h"
@@ -8,7 +8,7 @@ namespace torch_conv::causal {
 
 void launch_rows(const CausalConv& p, const Plan& plan, const Site& site);
 
-// Whether rows of x and of out lie alike on vectors of 16 bytes, and are whole.
+// The alignment of the rows of x and out to vectors of 16 bytes.
 inline Alignment alignment_of(const CausalConv& p) {
   const int64_t size = size_of(p.dtype);
   const auto on_vectors = [&](int64_t address, int64_t stride_n, int64_t stride_c) {
@@ -19,7 +19,7 @@ inline Alignment alignment_of(const CausalConv& p) {
   return on_vectors(out, p.out.stride_n, p.out.stride_c) && p.l * size % 16 == 0 ? Alignment::whole : Alignment::alike;
 }
 
-// How the vectors of a row are divided among `groups` groups of lanes: `lanes` of a warp take `vectors` vectors each.
+// The division of a row's vectors among `groups` groups of lanes: `lanes` of a warp take `vectors` vectors each.
 // bf16 with silu, one NVIDIA H200, us, whole warps for every row, groups and a copy:
 //
 //     4x4096x128 8.1, 4.6 (16 lanes), 4.0      4x4096x32 8.0, 2.6, 2.2      4x4096x1134 34.2, 28.9, 21.0

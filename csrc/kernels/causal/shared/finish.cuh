@@ -102,7 +102,7 @@ __device__ __forceinline__ T* at(const Signal& s, int64_t n, int64_t c, int64_t 
   return static_cast<T*>(s.data) + n * s.stride_n + c * s.stride_c + t * s.stride_l;
 }
 
-// The same for the first element of a channel.
+// The start of a channel's first element.
 template <typename T>
 __device__ __forceinline__ T* start_of(const Signal& s, const Starts& by, unsigned n, unsigned c) {
   return static_cast<T*>(s.data) + uint64_t(n) * by.stride_n + uint64_t(c) * by.stride_c;

@@ -22,7 +22,7 @@ struct Divide {
 #endif
 };
 
-// Where a tensor's sequences and channels start, by products of 32 bits.
+// The starts of a tensor's sequences and channels, by products of 32 bits.
 struct Starts {
   unsigned stride_n, stride_c, stride_l;
   static Starts of(const Signal& s) { return {unsigned(s.stride_n), unsigned(s.stride_c), unsigned(s.stride_l)}; }

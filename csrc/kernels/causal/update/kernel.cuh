@@ -1,6 +1,6 @@
 // UPDATE: a step of a generation, or a few, in one launch; x moves into the state.
 //
-//   state  [s s s s s s]  x [x x]      A thread has one channel of one sample. It loads what the first window sees and
+//   state  [s s s s s s]  x [x x]      A thread has one channel of one sample. It loads the first window's elements and
 //                 [- - -]    0         the first elements that move before it uses any: one trip to memory, not one
 //                   [- -     - 1]      a tap.
 //   then   [s s s s x x]               In a ring nothing moves: x overwrites the oldest elements.

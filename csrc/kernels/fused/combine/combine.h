@@ -1,4 +1,4 @@
-// What the host and the kernel of `combine` agree on.
+// Shared by host and kernel of `combine`.
 #pragma once
 
 #include "core/problem.h"
@@ -7,7 +7,7 @@ namespace torch_conv::fused {
 
 constexpr int kCombineThreads = 256;
 
-// Is there such a step? `each` is none: its sums are the outputs.
+// Whether such a step exists. `each` is none: its sums are the outputs.
 constexpr bool combines(Point point, int windows) {
   switch (point) {
     case Point::each: return false;

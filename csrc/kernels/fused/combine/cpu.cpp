@@ -11,7 +11,7 @@
 
 namespace torch_conv::fused {
 
-// How many images of sums there are.
+// The number of images of sums.
 static int count_sums(const Combine& p) { return p.point == Point::thin ? 3 : p.windows; }
 
 // Interleaved channels in all images.

@@ -2,7 +2,7 @@
 //
 //   rows y of the windows' sums --point--> rows y of the outputs        thin: rows y - 1 .. y + 1 of the magnitudes
 //
-// Rows are read in place, or converted where the elements are of another type or lie apart.
+// Rows are read in place, or converted if the elements have another type or are not contiguous.
 
 // clang-format off
 #include "core/cpu/activation.h"
@@ -48,7 +48,7 @@ class CombineRows {
   }
 
  private:
-  // Row y, copied to `copy` where its elements do not lie as they should.
+  // Row y, copied to `copy` if it cannot be read in place.
   const A* row(const Image& image, int64_t y, A* copy, bool must_copy = false) const {
     const char* src = pixel_of(image, n_, c_, z_, y, 0);
     const bool in_place = image.dtype == kDtypeOf<A> && image.stride_w == pixel_ && length_ >= kLanes<A>;

@@ -39,7 +39,7 @@ __device__ __forceinline__ void read_vector(const Image& image, const Pixel& at,
   for (int v = 0; v < V; ++v) to[v] = to_acc<A>(pack.v[v]);
 }
 
-// The pixels for `sharpen` are of the chain's input, whose dtype is known only at run time.
+// The pixels for `sharpen` are from the chain's input, whose dtype is known only at run time.
 template <int V, typename A>
 __device__ void read_any(const Image& image, const Pixel& at, A (&to)[V]) {
   with_type(image.dtype, [&](auto zero) {

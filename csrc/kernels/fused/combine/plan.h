@@ -6,21 +6,23 @@
 
 namespace torch_conv::fused {
 
-// What the launch needs besides the plan.
+// The launch's data besides the plan.
 struct CombineConfig {
   int vector;  // pixels of a thread
 };
 
 inline int64_t count_pixels(const Image& x) { return x.n * x.c * x.d * x.h * x.w; }
 
-// Is every pixel of `b` as many elements from the first one as that of `a`?
+// Whether every pixel of `b` has the offset of the same pixel of `a`.
 inline bool same_order(const Image& a, const Image& b) {
-  const auto same = [](int64_t count, int64_t of_a, int64_t of_b) { return count == 1 || of_a == of_b; };
+  const auto same = [](int64_t count, int64_t stride_a, int64_t stride_b) {
+    return count == 1 || stride_a == stride_b;
+  };
   return same(a.n, a.stride_n, b.stride_n) && same(a.c, a.stride_c, b.stride_c) && same(a.d, a.stride_d, b.stride_d) &&
          same(a.h, a.stride_h, b.stride_h) && same(a.w, a.stride_w, b.stride_w);
 }
 
-// Is there no element between an image's pixels? (No two of an output share one.)
+// Whether an image's pixels are contiguous. (No two of an output share an element.)
 inline bool dense(const Image& x) {
   const int64_t last = (x.n - 1) * x.stride_n + (x.c - 1) * x.stride_c + (x.d - 1) * x.stride_d +
                        (x.h - 1) * x.stride_h + (x.w - 1) * x.stride_w;
@@ -31,8 +33,8 @@ inline Image as_row(const Image& x) {
   return {.data = x.data, .dtype = x.dtype, .n = 1, .c = 1, .d = 1, .h = 1, .w = count_pixels(x), .stride_w = 1};
 }
 
-// The same problem in fewer rows: dense images in one order are one row, in which pixels are found without a division,
-// unless the step looks at a pixel's place.
+// The problem in fewer rows: dense images in one order are one row, whose pixels are found without a division,
+// unless the step depends on a pixel's position.
 inline Combine in_rows(const Combine& p) {
   bool alike = p.point != Point::thin && p.margin_y == 0 && p.margin_x == 0 && dense(p.out);
   for (int i = 0; i < p.windows; ++i) alike = alike && same_order(p.sums[i], p.out);

@@ -25,7 +25,7 @@ class FusedRows {
         step_(stages_[0].place().stride_x),
         place_(stages_[0].place()),
         in_(p.in, pixel, place_, p.stages[0].kw) {
-    place_.stride_x = 1;  // the stage takes what it wants of whole rows
+    place_.stride_x = 1;  // the stage selects columns of whole rows
     const int outputs = p.stages[p.count - 1].outputs();
     images_.assign(outputs, p.out);
     out_.reserve(outputs);
@@ -71,7 +71,7 @@ class FusedRows {
     return stages;
   }
 
-  // Rows y .. y + rows - 1 of what stage s makes.
+  // Rows y .. y + rows - 1 of the output of stage s.
   void make(int s, int64_t y, int rows, A* const (*out)[kMaxTileRows]) {
     FusedStage<A>& stage = stages_[s];
     int64_t next = stage.next({y, y + rows});

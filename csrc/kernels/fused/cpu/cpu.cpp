@@ -43,7 +43,7 @@ Plan plan_cpu(const Fused& p, const char* variant) {
     flops +=
         2.0 * stage.windows * (double(stage.kh) * columns + double(stage.kw) * std::max(columns, double(p.stride)));
   }
-  // Whole rows as long as the rings take a megabyte, twice what tile_columns allows. Structure tensor with 5 taps
+  // Whole rows as long as the rings take a megabyte, twice the limit of tile_columns. Structure tensor with 5 taps
   // of 4096^2 float32, one thread of a Zen 4: 47.7 ms in whole rows (690 KB of rings), 55.4 and 60.6 in two and four
   // tiles.
   plan.tile_w = tile_columns(p.out.w, pixel, ceil_div(rows, 2), reach_x, size_of(p.in.dtype) == 8 ? 8 : 4);

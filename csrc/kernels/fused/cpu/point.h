@@ -45,7 +45,7 @@ void point_row(const A* const* sums, const A* pixels, A number, A* const* out, i
 template <typename A>
 using PointRow = void (*)(const A* const* sums, const A* pixels, A number, A* const* out, int64_t n);
 
-// Null for what is no step on rows of sums: `each`, whose sums are the outputs, and `thin`.
+// Null for `each`, whose sums are the outputs, and for `thin`, which reads other rows.
 template <typename A>
 PointRow<A> row_of_point(Point point, int windows) {
   switch (point) {

@@ -63,7 +63,7 @@ class FusedStage {
     }
   }
 
-  // From here on makes the outputs `x`, from any row on; returns the columns of what it reads that it will be given.
+  // Prepares for the output columns `x`, from any row on; returns the columns of the input that the stage needs.
   Range open(Range x, bool reads_image) {
     const int64_t step = place_.stride_x, kw = stage_.kw;
     x_ = x, length_ = x.size() * pixel_;
@@ -86,13 +86,13 @@ class FusedStage {
     if (place_.border == Border::constant) {
       outside_.assign(line_, A(place_.value));
       const A* rows[] = {outside_.data(), outside_.data(), outside_.data()};
-      across(rows, slots_);
+      row_pass(rows, slots_);
     }
     next_ = INT64_MIN;
     return given_;
   }
 
-  // The rows of what it reads that outputs `y` need; rows are taken one after the other, from `next` on.
+  // The input rows that outputs `y` need; rows are taken one after the other, from `next` on.
   int64_t next(Range y) {
     Range rows{y.begin * place_.stride_y - place_.pad_y, (y.end - 1) * place_.stride_y - place_.pad_y + stage_.kh};
     if (endless_ && !endless_rows_) rows = {0, h_};
@@ -113,7 +113,7 @@ class FusedStage {
     take(&row);
   }
 
-  // Where the columns that open() asked for of row `y`, the r-th of a batch, are to be made; then take_made takes it.
+  // The buffer for row `y`, the r-th of a batch, in the columns that open() returned; take_made then takes the row.
   A* line(int c, int64_t y, int r) {
     A* first = place_.stride_x > 1 ? unsplit(c, r) : laid_out(c, y, r);
     return first + (given_.begin - first_) * pixel_;
@@ -138,7 +138,7 @@ class FusedStage {
   void make(int64_t y, int rows, A* const (*out)[kMaxTileRows]) {
     if (thin_) return thin(y, rows, out[0]);
     if (stage_.point == Point::each) {
-      for (int i = 0; i < stage_.windows; ++i) down(i, y, rows, {0, length_}, out[i]);
+      for (int i = 0; i < stage_.windows; ++i) column_pass(i, y, rows, {0, length_}, out[i]);
       return;
     }
     // Piece by piece, so that sums stay in the first-level cache until `point` has read them.
@@ -149,7 +149,7 @@ class FusedStage {
       A* sums[Stage::kMost][kMaxTileRows];
       for (int i = 0; i < stage_.windows; ++i) {
         for (int r = 0; r < rows; ++r) sums[i][r] = sums_.data() + (i * kMaxTileRows + r) * sum_pitch();
-        down(i, y, rows, x, sums[i]);
+        column_pass(i, y, rows, x, sums[i]);
       }
       for (int r = 0; r < rows; ++r) {
         const A *row_sums[Stage::kMost], *pixels = nullptr;
@@ -171,7 +171,7 @@ class FusedStage {
   // Takes the next row, laid out by offset_.
   void take(const A* const* rows) {
     const int64_t at = slot(next_++);
-    across(rows, at);
+    row_pass(rows, at);
     if (keeps_)
       for (int c = 0; c < channels_; ++c) kept_[c * slots_ + at] = rows[c];
   }
@@ -186,7 +186,7 @@ class FusedStage {
   }
 
   // The sums along x of the windows, of one row of each channel.
-  void across(const A* const* rows, int64_t slot) {
+  void row_pass(const A* const* rows, int64_t slot) {
     A* sums[Stage::kMost];
     for (int i = 0; i < stage_.windows; ++i) sums[i] = ring(i, slot);
     if (channels_ == 1 && stage_.windows == 2) {
@@ -213,18 +213,18 @@ class FusedStage {
     if (right < length_) again(right, length_);
   }
 
-  // How many of the outputs y .. y + rows - 1 have all rows of their windows inside.
+  // The number of outputs y .. y + rows - 1 whose windows have all rows inside.
   int64_t fits(int64_t y, int rows) const {
     return outputs_inside({y, y + rows}, stage_.kh, place_.pad_y, place_.stride_y, 1, h_).size();
   }
 
   // The sums of window i in the columns `x` (with zero_output: all).
-  void down(int i, int64_t y, int rows, Range x, A* const* sums) {
+  void column_pass(int i, int64_t y, int rows, Range x, A* const* sums) {
     const bool zero = place_.border == Border::zero_output;
     Range under{0, stage_.kh};
     if ((zero || place_.border == Border::skip) && fits(y, rows) < rows) {
       if (rows > 1) {
-        for (int r = 0; r < rows; ++r) down(i, y + r, 1, x, sums + r);
+        for (int r = 0; r < rows; ++r) column_pass(i, y + r, 1, x, sums + r);
         return;
       }
       if (zero) return zero_edges(sums[0], false);
@@ -259,7 +259,7 @@ class FusedStage {
     }
   }
 
-  // Puts what the border says left and right of the columns that were made.
+  // Extends the row by the border's values, left and right of the made columns.
   void extend(A* line) const {
     auto fill = [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -307,7 +307,7 @@ class FusedStage {
 
   Range x_{}, given_{}, fits_x_{};
   int64_t first_ = 0, width_ = 0, segment_ = 0;           // columns under the windows; of one phase of the stride
-  int64_t length_ = 0, pitch_ = 0, line_ = 0, lead_ = 0;  // elements of a row of outputs, of sums, of what is read
+  int64_t length_ = 0, pitch_ = 0, line_ = 0, lead_ = 0;  // elements of a row of outputs, of sums, of input
   int64_t next_ = 0, end_ = 0;
   std::vector<int64_t> offset_;
   std::vector<const A*> pointers_, kept_;

@@ -19,7 +19,7 @@ __device__ __forceinline__ void store_row_if(bool condition, O* to, const float 
   }
 }
 
-// The same one by one: element i where first + i lies in [0, count).
+// Stores element i if first + i is in [0, count), one by one.
 template <int N, typename O>
 __device__ __forceinline__ void store_elements_if(bool condition, O* to, const float (&row)[N], int first, int count) {
 #pragma unroll

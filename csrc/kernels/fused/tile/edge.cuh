@@ -1,13 +1,13 @@
 // The pixels near an edge of the image, whose windows, or those of a stage before, hang over it: computed again stage
 // by stage, each stage with the border policy for itself.
 //
-//        margin                         A block takes the parts of its tile that lie in the frame of `margin` pixels
+//        margin                         A block takes the parts of its tile in the frame of `margin` pixels
 //      +-------------------------+      piece by piece, at most kPiece pixels long. For each stage, from the first:
 //      |  piece  :  piece  :     |
 //      |......................   |      - sums along x of the rows under its windows, of the image or of the stage
 //      | p :                 :   |        before, into shared memory (the box's, which is free by then),
 //      | i :                 :   |      - sums of those along y, the pointwise step, into shared memory again: the
-//      | e :                 :   |        piece and what later stages look further, as far as that is in the image.
+//      | e :                 :   |        piece and the halo of later stages, as far as it is in the image.
 //
 // One thread a pixel, whatever the piece's shape: lanes along its longer side took 4096^2 structure tensors of 5 from
 // 81 to 95 us (one NVIDIA H200). This code is small, and runs in few blocks.
@@ -33,7 +33,7 @@ struct Rect {
   __device__ Rect inside(const Rect& o) const { return {max(y0, o.y0), max(x0, o.x0), min(y1, o.y1), min(x1, o.x1)}; }
 };
 
-// The image that a tile lies in. Of a shard that is the shard and its neighbours' rows as far as stages look up and
+// The image of a tile. For a shard it is the shard and its neighbours' rows as far as stages read up and
 // down (the launch offers no others): no output's windows extend further, so that an edge of the image is there or
 // nowhere.
 template <class Rows>
@@ -51,11 +51,11 @@ struct WholeImage {
     else return a.planes.in_h;
   }
   __device__ __forceinline__ Rect rect() const { return {top(), 0, bottom(), a.planes.in_w}; }
-  // Is a part of it nearer than `by` to an edge?
+  // Whether a part of `area` is nearer than `by` to an edge.
   __device__ __forceinline__ bool near_edge(const Rect& area, int by) const {
     return area.x0 < by || area.y0 < top() + by || area.x1 > a.planes.in_w - by || area.y1 > bottom() - by;
   }
-  // Do the rows [y0, y1) go on in neighbour shards?
+  // Whether the rows [y0, y1) extend into neighbour shards.
   __device__ __forceinline__ bool reads_peers(int y0, int y1) const {
     return kShard && ((y0 < 0 && top() < 0) || (y1 > a.planes.in_h && bottom() > a.planes.in_h));
   }
@@ -78,7 +78,7 @@ __device__ __forceinline__ int mapped_column(const Image& image, int x) {
   return mapped(x, image.a.planes.in_w, image.a.border);
 }
 
-// What a stage reads: the image, or what the stage before made on a rectangle. Positions may lie outside the image.
+// A stage's input: the image, or the previous stage's output on a rectangle. Positions may be outside the image.
 template <class Image, typename T>
 struct ImageSource {
   const T* plane;
@@ -104,7 +104,7 @@ struct MadeSource {
   }
 };
 
-// Stages from one that makes `rect` on; `channels` is what it reads. `memory` is free shared memory.
+// Runs the stages from the one that makes `rect` on; it reads `channels` channels. `memory` is free shared memory.
 template <typename O, class Image, class Source, class Stage, class... Later>
 __device__ void run_stages(const Image& image, const Source& in, int channels, Rect piece, const float* tap, O* out,
                            float* memory) {
@@ -127,7 +127,7 @@ __device__ void run_stages(const Image& image, const Source& in, int channels, R
         const int column = in.column(x + j);
         if (column == kNothing && a.border == Border::skip) continue;
         const float v = y == kNothing || column == kNothing ? a.value : in.at(i % channels, y, column);
-        s = Compute<Stage>::add(tap, Stage::of_window(i) + j, v, s, false);
+        s = Compute<Stage>::add(tap, Stage::first_tap(i) + j, v, s, false);
       }
       sums[e] = s;
     }
@@ -148,7 +148,7 @@ __device__ void run_stages(const Image& image, const Source& in, int channels, R
 #pragma unroll
         for (int j = 0; j < K; ++j) {
           if (a.border == Border::skip && (y + j - R < image.top() || y + j - R >= image.bottom())) continue;
-          s[i] = Compute<Stage>::add(tap, Stage::of_window(i) + K + j, from[j * rect.w()], s[i], false);
+          s[i] = Compute<Stage>::add(tap, Stage::first_tap(i) + K + j, from[j * rect.w()], s[i], false);
         }
         if (zero) s[i] = 0;
       }
@@ -185,10 +185,10 @@ __device__ void run_stages(const Image& image, const Source& in, int channels, R
 }
 
 template <class P, typename T, typename O>
-struct Mend;
+struct EdgeStages;
 template <class... Stages, typename T, typename O>
-struct Mend<Pipeline<Stages...>, T, O> {
-  // Not inlined: one copy for all pieces, out of the way of the hot code.
+struct EdgeStages<Pipeline<Stages...>, T, O> {
+  // Not inlined: all pieces share one copy, apart from the hot code.
   template <class Image>
   static __device__ __noinline__ void piece(Image image, const TapsOf<Pipeline<Stages...>>& taps, const T* plane,
                                             O* out, float* memory, Rect rect) {
@@ -202,7 +202,7 @@ template <class P, typename T, typename O, int kPiece, class Image>
 __device__ __forceinline__ void mend_edges(const Image& image, const TapsOf<P>& taps, const T* plane, O* out,
                                            float* memory, const Rect& area) {
   const Rect inner = image.rect().grown(-image.a.margin);
-  // Rows above, rows below, columns left and right of what is between.
+  // The rows above, the rows below, and the columns left and right between them.
   const int top = min(max(area.y0, inner.y0), area.y1), bottom = max(min(area.y1, inner.y1), top);
   const int left = min(max(area.x0, inner.x0), area.x1), right = max(min(area.x1, inner.x1), left);
 #pragma unroll 1
@@ -213,8 +213,8 @@ __device__ __forceinline__ void mend_edges(const Image& image, const TapsOf<P>& 
                                : Rect{top, right, bottom, area.x1};
     for (int y = part.y0; y < part.y1 && part.x0 < part.x1; y += kPiece)
       for (int x = part.x0; x < part.x1; x += kPiece)
-        Mend<P, T, O>::piece(image, taps, plane, out, memory,
-                             {y, x, min(y + kPiece, part.y1), min(x + kPiece, part.x1)});
+        EdgeStages<P, T, O>::piece(image, taps, plane, out, memory,
+                                   {y, x, min(y + kPiece, part.y1), min(x + kPiece, part.x1)});
   }
 }
 

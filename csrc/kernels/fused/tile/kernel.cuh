@@ -1,4 +1,4 @@
-// A whole chain of stages on one tile: one read, one write, what lies between stays in registers.
+// A whole chain of stages on one tile: one read, one write; intermediate values stay in registers.
 //
 // clang-format off
 //      skew   32 * columns pixels
@@ -6,7 +6,7 @@
 //      |    :     halo, `halo` rows       :  |  |     that all stages look further, and columns on either side. Each
 //      |    :    +--------------------+    :  |  |     warp streams its rows + 2 halo rows of the box; a lane reads
 //      |    :pass| warp 0: `rows` rows|pass:  |  |     the columns that its pixels need and lets each row run through
-//      |    :    | warp 1             |    :  | box_h  the stages (Flow in stages.cuh). What a later stage reads beyond
+//      |    :    | warp 1             |    :  | box_h  the stages (StageChain). What a later stage reads beyond
 //      |    :    | warp 2             |    :  |  |     a lane's columns the lane makes as well; or, in long chains, the
 //      |    :    | warp 3             |    :  |  |     neighbour lanes pass it: then the outer lanes of a warp store
 //      |    :    +--------------------+    :  |  |     nothing, and neighbouring tiles overlap by two lanes. Inside the
@@ -17,8 +17,8 @@
 // Boxes of float32 start on 128 bytes, others on 32, so left of the first pixel stand `skew` others.
 //
 // Blocks at an edge of the image extend their box as far as the first stage looks (a circular one as far as all do).
-// What later stages read beyond the edge is put into the registers, or the pixels that ask for it are computed again by
-// edge.cuh. Of a shard the box's rows above and below come from the neighbour shards, where they lie.
+// The values that later stages read beyond the edge are in registers, or the pixels that need them are computed again
+// by edge.cuh. The rows above and below a shard are read in place from the neighbour shards.
 //
 // Per output pixel: one read (halos come from L2) and one write of each output; flops 4 K a window, and the rows'
 // halos.
@@ -40,7 +40,7 @@ __device__ __forceinline__ WholeImage<ShardRows> image_of(const ShardVolume& sha
   return {a, {shards.peers, n, c}};
 }
 
-// The rows that warps load, in the layout of the bulk copy; what lies outside the image stays as it is. Barrier after.
+// Warps load rows in the layout of the bulk copy; elements outside the image stay unchanged. A barrier follows.
 template <class P, typename T>
 __device__ __forceinline__ void load_box_plain(const Args& a, const T* plane, T* box, int bx, int by) {
   constexpr TileShape S = tile_shape<P>(sizeof(T));
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
                             a.planes.in_w,
                             a.border,
                             a.value};
-      typename FlowOf<P, S.halo_lanes != 0, M>::type rows;
+      typename StageChainOf<P, S.halo_lanes != 0, M>::type rows;
 #pragma unroll
       for (int r = 0; r < S.rows + 2 * S.halo; ++r) {
         float row[1][N + 2 * R];

@@ -5,9 +5,9 @@
 //      . b .            l . r           . a .          voxels or its neighbours'); two of b, a
 //      . . .            . d .           . . .          anything else: all 27, row chains, column chains, depth chains
 //
-// What a window with a tap of 0 reads counts too, where it is infinite or not a number: so the short way is for planes
-// of finite voxels only. Where zero taps meet finite voxels the two ways differ by no more than a zero's sign, which
-// squares forget.
+// A tap of 0 times an infinite voxel or NaN is NaN: so the short form is for planes
+// of finite voxels only. For finite voxels the two forms differ by no more than a zero's sign, which
+// squares drop.
 //
 // Multiply-adds an output: 6 + 3 the short way. The other way shares the row sums of windows with the same taps along x
 // and makes those of all three planes anew: 3 * (2 * 3 * (R + 2) / R + 3 * 3) + 3 * 3 + 3 = 66 for R = 4.
@@ -17,17 +17,18 @@
 
 namespace torch_conv::fused3d {
 
-// Where the neighbours of a thread's R x 2 voxels lie. Rows and columns just outside the volume repeat some inside.
+// The positions of the neighbours of a thread's R x 2 voxels. Rows and columns just outside the volume repeat some
+// inside.
 template <int R>
-struct Columns {
+struct NeighbourOffsets {
   const float* planes[3];  // row 0, first column, in the planes before, here and after
-  int left, right;         // what is read beside the two columns, from the first one
-  bool mends_rows;         // some row of -1 .. R is just outside the volume
+  int left, right;         // the columns read left and right of the two, relative to the first
+  bool repeats_rows;       // some row of -1 .. R is just outside the volume
   bool top;                // row -1 is: it repeats row 0, or row 1 with `reflects_top`
   int bottom;              // row `bottom` is: it repeats the one before, or the one before that with `reflects_bottom`
   bool reflects_top, reflects_bottom;
-  bool odd;           // of the whole launch: the second column may be just outside
-  bool mends_second;  // it is: it repeats the first, or the one left of that with `reflects_right`
+  bool odd;             // of the whole launch: the second column may be just outside
+  bool repeats_second;  // it is: it repeats the first, or the one left of that with `reflects_right`
   bool reflects_right;
 
   // v[i] belongs to row i - 1.
@@ -38,13 +39,14 @@ struct Columns {
       if (r == bottom) v[r + 1] = reflects_bottom ? v[r - 1] : v[r];
   }
   __device__ __forceinline__ float second(float2 pair, float before) const {
-    return odd && mends_second ? (reflects_right ? before : pair.x) : pair.y;
+    return odd && repeats_second ? (reflects_right ? before : pair.x) : pair.y;
   }
 };
 
-// The sums of three windows as s2^2 + (s1^2 + s0^2), of row o, column c in [2 * o + c]: what core/point.h roots.
+// The sums of three windows as s2^2 + (s1^2 + s0^2), of row o, column c in [2 * o + c]: core/point.h takes its root.
 template <int Pitch, int R>
-__device__ __forceinline__ void difference(const Columns<R>& at, const float (&tap)[3][3][3], float (&squares)[2 * R]) {
+__device__ __forceinline__ void difference(const NeighbourOffsets<R>& at, const float (&tap)[3][3][3],
+                                           float (&squares)[2 * R]) {
   const float* here = at.planes[1];
   auto pair = [](const float* from) { return *reinterpret_cast<const float2*>(from); };
   float first[R + 2], second[R + 2];
@@ -65,7 +67,7 @@ __device__ __forceinline__ void difference(const Columns<R>& at, const float (&t
     const float t = fmaf(tap[0][0][2], here[o * Pitch + at.right], tap[0][0][0] * first[o + 1]);
     squares[2 * o] = s * s, squares[2 * o + 1] = t * t;
   }
-  if (at.mends_rows) at.mend(first), at.mend(second);
+  if (at.repeats_rows) at.mend(first), at.mend(second);
 #pragma unroll
   for (int o = 0; o < R; ++o) {
     const float s = fmaf(tap[1][1][2], first[o + 2], tap[1][1][0] * first[o]);
@@ -79,7 +81,8 @@ __device__ __forceinline__ void difference(const Columns<R>& at, const float (&t
 }
 
 template <int Pitch, int R>
-__device__ __forceinline__ void all_taps(const Columns<R>& at, const float (&tap)[3][3][3], float (&squares)[2 * R]) {
+__device__ __forceinline__ void all_taps(const NeighbourOffsets<R>& at, const float (&tap)[3][3][3],
+                                         float (&squares)[2 * R]) {
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
     float sum[3][R] = {};
@@ -98,14 +101,14 @@ __device__ __forceinline__ void all_taps(const Columns<R>& at, const float (&tap
         for (int w = 0; w < 2; ++w)
           rows[w][i] = fmaf(tap[w][0][2], after, fmaf(tap[w][0][1], here, fmaf(tap[w][0][0], before, 0.f)));
       }
-      if (at.mends_rows) at.mend(rows[0]), at.mend(rows[1]);
+      if (at.repeats_rows) at.mend(rows[0]), at.mend(rows[1]);
 #pragma unroll
       for (int w = 0; w < 3; ++w)
 #pragma unroll
         for (int o = 0; o < R; ++o) {
           const float* v = rows[w == 0 ? 0 : 1] + o;
-          const float of_plane = fmaf(tap[w][1][2], v[2], fmaf(tap[w][1][1], v[1], fmaf(tap[w][1][0], v[0], 0.f)));
-          sum[w][o] = fmaf(tap[w][2][l], of_plane, sum[w][o]);
+          const float plane_sum = fmaf(tap[w][1][2], v[2], fmaf(tap[w][1][1], v[1], fmaf(tap[w][1][0], v[0], 0.f)));
+          sum[w][o] = fmaf(tap[w][2][l], plane_sum, sum[w][o]);
         }
     }
 #pragma unroll

@@ -13,12 +13,13 @@
 //
 // A thread owns 4 x 2 of the tile's blurred voxels and of the outputs; 196 threads also own one voxel of the rim. The z
 // chains of the blur are a shift register: sum j holds taps 0 .. j of the output whose tap j was on the last plane. A
-// plane has one barrier: an iteration reads what the one before wrote. Two resident blocks hide each other's waits.
+// plane has one barrier: an iteration reads the results of the previous one. Two resident blocks hide each other's
+// waits.
 //
 // Each stage extends its input. The elements outside the image in y or x are the same in every plane: a block lists
 // them once and patches them in shared memory, two planes ahead. Outside the blurred volume:
 //
-//     constant, zero_output            their value overwrites what was blurred outside
+//     constant, zero_output            their value overwrites blurred voxels outside
 //     replicate, reflect, symmetric    a row or column that the thread has read anyway; along z another plane of the
 //     ring circular                         a blur of the periodic input, which has the same bits
 //
@@ -58,8 +59,8 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const BoxOrigin at{y0 - S.halo_y(), x0 - S.halo_x() - S.shift()};
   const T* volume = p.volumes.in_volume<T>(n, c);
 
-  // Blurred planes [from, to) are made; what `constant` and `zero_output` put outside is `fill`. Replicate, reflect and
-  // symmetric find the planes outside among those inside.
+  // Blurred planes [from, to) are made; `fill` is the value of `constant` and `zero_output` outside. Replicate, reflect
+  // and symmetric find the planes outside among those inside.
   const bool circular = p.border == Border::circular, extends = map_index(-1, p.volumes.in_d, p.border) >= 0;
   const bool mapped = extends && !circular;
   const int from = mapped ? max(z0 - 1, 0) : z0 - 1, to = mapped ? min(z1 + 1, p.volumes.in_d) : z1 + 1,
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const float fill = p.border == Border::constant ? p.value : 0.f;
   const int margin = p.border == Border::zero_output ? K / 2 : 0;
 
-  // Of input planes [0, planes), from `begin` on, those in [first, last) are read; the others of a constant border have
+  // Input planes [first, last) of [0, planes), which start at `begin`, are read; the others of a constant border have
   // one value.
   const int begin = from - K / 2, planes = made + K - 1;
   const int first = extends ? 0 : max(-begin, 0), last = extends ? planes : min(planes, p.volumes.in_d - begin);
@@ -158,16 +159,16 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const int stored = x < p.volumes.in_w ? min(R, p.volumes.in_h - y) : 0;  // rows
   const bool pair = x + 1 < p.volumes.in_w;
   float* const own = ring + (row + 1) * P + column + kLead;                   // the columns in a blurred plane, and ...
-  const float* const own_results = results + (row + 1) * Q + column + kLead;  // ... what they are made of
+  const float* const own_results = results + (row + 1) * Q + column + kLead;  // the row results that make them
 
   // The voxel of the rim, if any: rows above and below, then the columns left and right. Warps without rows to filter
   // have them.
   const int rim_thread = threadIdx.x - (S.threads() - S.rim());
   const bool rims = rim_thread >= 0, warp_rims = rim_thread + 31 - lane >= 0;
   constexpr int kAcross = S.tile_w + 2;
-  const int of_rim = max(rim_thread, 0), on_columns = of_rim - 2 * kAcross;
-  const int rim_row = on_columns < 0 ? of_rim / kAcross * (S.plane_h() - 1) : 1 + on_columns % S.tile_h();
-  const int rim_column = kLead - 1 + (on_columns < 0 ? of_rim % kAcross : on_columns / S.tile_h() * (kAcross - 1));
+  const int rim_index = max(rim_thread, 0), on_columns = rim_index - 2 * kAcross;
+  const int rim_row = on_columns < 0 ? rim_index / kAcross * (S.plane_h() - 1) : 1 + on_columns % S.tile_h();
+  const int rim_column = kLead - 1 + (on_columns < 0 ? rim_index % kAcross : on_columns / S.tile_h() * (kAcross - 1));
   float* const rim = ring + rim_row * P + rim_column;
   const float* const rim_results = results + rim_row * Q + rim_column;
 
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   // Plane t of the input: the column pass, its place in the k - 1 chains along z, and the blurred plane that ends
   // there.
   auto blur = [&](int t) {
-    float of_plane[2 * R], of_rim_plane[1] = {}, tap[K];
+    float plane_sums[2 * R], rim_plane_sum[1] = {}, tap[K];
     const int result = (t & (kResults - 1)) * kResult;
     read_taps<K>(tap, taps, 1);
     const float* v = own_results + result;
@@ -199,22 +200,22 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
 #pragma unroll
       for (int o = 0; o < R; ++o)
         if (r >= o && r - o < K) {
-          of_plane[2 * o] = fmaf(tap[r - o], two.x, r == o ? 0.f : of_plane[2 * o]);
-          of_plane[2 * o + 1] = fmaf(tap[r - o], two.y, r == o ? 0.f : of_plane[2 * o + 1]);
+          plane_sums[2 * o] = fmaf(tap[r - o], two.x, r == o ? 0.f : plane_sums[2 * o]);
+          plane_sums[2 * o + 1] = fmaf(tap[r - o], two.y, r == o ? 0.f : plane_sums[2 * o + 1]);
         }
     }
     if (warp_rims) {
-      column_pass(tap, rim_results + result, Q, of_rim_plane);
+      column_pass(tap, rim_results + result, Q, rim_plane_sum);
     }
-    if (!real(t)) {  // what was read is another plane's
+    if (!real(t)) {  // the values read are another plane's
 #pragma unroll
-      for (int o = 0; o < 2 * R; ++o) of_plane[o] = outside;
-      of_rim_plane[0] = outside;
+      for (int o = 0; o < 2 * R; ++o) plane_sums[o] = outside;
+      rim_plane_sum[0] = outside;
     }
     read_taps<K>(tap, taps, 2);
     float ended[2 * R], ended_rim[1] = {};
-    depth_pass(tap, of_plane, sum, ended);
-    if (warp_rims) depth_pass(tap, of_rim_plane, rim_sum, ended_rim);
+    depth_pass(tap, plane_sums, sum, ended);
+    if (warp_rims) depth_pass(tap, rim_plane_sum, rim_sum, ended_rim);
     const int q = t - (K - 1);
     if (q < 0) return;
     const int slot = (q & (kRing - 1)) * kPlane;
@@ -239,22 +240,23 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   };
 
   // Rows, columns and planes just outside the blurred volume are read elsewhere, unless they are there.
-  Columns<R> around{};
+  NeighbourOffsets<R> around{};
   around.left = mapped && x == 0 ? map_index(-1, p.volumes.in_w, p.border) : -1;
   around.right = mapped && x + 2 == p.volumes.in_w ? map_index(p.volumes.in_w, p.volumes.in_w, p.border) - x : 2;
   around.top = y == 0;
   around.bottom = p.volumes.in_h - y;
-  around.mends_rows = mapped && (around.top || around.bottom <= R);
+  around.repeats_rows = mapped && (around.top || around.bottom <= R);
   around.reflects_top = map_index(-1, p.volumes.in_h, p.border) > 0;
   around.reflects_bottom = map_index(p.volumes.in_h, p.volumes.in_h, p.border) < p.volumes.in_h - 1;
   around.odd = sizeof(T) == 4 && p.volumes.in_w % 2 == 1;
-  around.mends_second = sizeof(T) == 4 && mapped && x + 1 == p.volumes.in_w;  // rows of narrower voxels are whole words
+  around.repeats_second =
+      sizeof(T) == 4 && mapped && x + 1 == p.volumes.in_w;  // rows of narrower voxels are whole words
   around.reflects_right = map_index(p.volumes.in_w, p.volumes.in_w, p.border) < p.volumes.in_w - 1;
   const int before_first = map_index(-1, p.volumes.in_d, p.border);
   const int steps_back = p.volumes.in_d - 1 - map_index(p.volumes.in_d, p.volumes.in_d, p.border);
   O* out = p.volumes.out_volume<O>(n, c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x;
 
-  // Of blurred plane q.
+  // Computes the gradient of blurred plane q.
   auto gradient = [&](int q) {
     const int before = q == 0 ? before_first : (q - 1) & (kRing - 1);
     const int behind = (q + 1 < made ? q + 1 : q - steps_back) & (kRing - 1);
@@ -295,7 +297,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   __syncthreads();
   filter_rows(0);
 
-  // What an iteration reads, the one before wrote.
+  // An iteration reads the results of the previous one.
   const int begin_gradient = z0 - from + K + 1, iterations = z1 - from + K + 1;
   Turn emptied;
 #pragma unroll 1

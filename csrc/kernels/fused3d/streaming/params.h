@@ -1,4 +1,4 @@
-// What the host and the kernel agree on: the shape of a tile, and the kernel's parameters.
+// Shared by host and kernel: the shape of a tile, and the kernel's parameters.
 #pragma once
 
 #include "core/geometry.h"
@@ -58,7 +58,7 @@ struct StreamingShape {
   TC_HD constexpr int stage_bytes() const { return int(round_up(box_bytes() + 32, 128)); }
   TC_HD constexpr int result_bytes() const { return box_h() * result_pitch() * 4; }
   TC_HD constexpr int ring_bytes() const { return int(round_up(ring_pitch() * plane_h() * 4, 16)); }
-  // Of the box's elements that outputs need, at most 2 * halo_y() rows and columns lie outside the volume.
+  // At most 2 * halo_y() rows and columns of the box's needed elements are outside the volume.
   TC_HD constexpr int most_patches() const { return 2 * halo_y() * (tile_w + 2 * halo_y() + box_h()); }
   // Stages, row results, blurred planes, taps, and the list of elements outside the volume.
   TC_HD constexpr int shared_bytes() const {
@@ -77,7 +77,7 @@ struct StreamingParams {
   StreamingGrid grid;
   float value, number;
   Border border;
-  bool patch;                // the zeros of bulk copies outside the volume are not what the border asks for
+  bool patch;                // the border's values outside the volume differ from the zeros of bulk copies
   bool difference;           // the gradient's windows have two taps each (is_difference in streaming/plan.h)
   bool pairs;                // outputs 2 i and 2 i + 1 of a row may be stored as one word
   float gradient[3][3][3];   // of window i along x, y, z

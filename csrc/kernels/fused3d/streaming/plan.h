@@ -12,8 +12,8 @@ namespace torch_conv::fused3d {
 
 void launch_streaming(const Fused& p, const Plan& plan, const Site& site);
 
-// What the launch needs besides the plan.
-struct Config {
+// The launch's data besides the plan.
+struct StreamingConfig {
   StreamingShape shape;
   bool difference, pairs;  // see StreamingParams
 };
@@ -21,8 +21,8 @@ struct Config {
 inline bool shared_by_all(const Taps& t) { return t.on_host && t.stride_n == 0 && t.stride_c == 0; }
 inline float tap(const Taps& t, int i) { return static_cast<const float*>(t.data)[i]; }
 
-// Three windows of 3x3x3 that come with the launch, the second and the third with the same row of taps along x: what
-// every gradient has (derivative and smoothing along x, smoothing and derivative along y).
+// Three windows of 3x3x3 that come with the launch, the second and the third with the same row of taps along x:
+// every gradient is of this form (derivative and smoothing along x, smoothing and derivative along y).
 inline bool is_gradient(const Stage& s) {
   if (s.windows != 3 || s.kd != 3 || s.kh != 3 || s.kw != 3 || s.point != Point::l2) return false;
   for (int i = 0; i < 3; ++i)
@@ -85,7 +85,7 @@ inline int streaming_chunk(const Fused& p, const StreamingShape& s, const Arch& 
   });
 }
 
-// May outputs 2 i and 2 i + 1 of a row be stored as one word?
+// Whether outputs 2 i and 2 i + 1 of a row may be stored as one word.
 inline bool stores_pairs(const Image& out) { return out.w % 2 == 0 && rows_start_on(out, 2 * size_of(out.dtype)); }
 
 inline void configure_streaming(const Fused& p, const Arch& arch, Plan& plan) {
@@ -102,7 +102,7 @@ inline void configure_streaming(const Fused& p, const Arch& arch, Plan& plan) {
                             {p.in.dtype, p.out.dtype, shape.k})};
   const bool finite = p.border != Border::constant || std::isfinite(float(p.value));
   plan.config =
-      Config{.shape = shape, .difference = is_difference(p.stages[1]) && finite, .pairs = stores_pairs(p.out)};
+      StreamingConfig{.shape = shape, .difference = is_difference(p.stages[1]) && finite, .pairs = stores_pairs(p.out)};
 }
 
 }  // namespace torch_conv::fused3d

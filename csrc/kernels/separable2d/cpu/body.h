@@ -7,7 +7,7 @@
 #include "core/cpu/turn.h"
 #include "kernels/separable2d/cpu/image.h"
 
-// E: the elements of the rows that the row pass reads, A or bytes as they lie in the image.
+// E: the elements of the rows that the row pass reads: A, or bytes in place in the image.
 template <typename A, typename E>
 class SeparableRows {
  public:
@@ -57,7 +57,7 @@ class SeparableRows {
  private:
   static constexpr int64_t kNoRow = INT64_MIN;
 
-  // The outputs y * x; the windows of the rows `fits` lie inside the image.
+  // The outputs y * x; the windows of the rows `fits` are inside the image.
   void section(Range y, Range fits, Range x) {
     if (x.size() <= 0) return;
     in_.open(x, 1, 1);
@@ -88,7 +88,7 @@ class SeparableRows {
     if (passed_y_[slot] == y) return sums;
     passed_y_[slot] = y;
     // Rows of bytes are copied faster than memory brings them (2048^2, neither image in the caches, one thread, Zen 4:
-    // without what core/cpu/correlate.h fetches 3x3 1.78 -> 1.72 ms, 5x5 2.18 -> 2.04).
+    // without the prefetches of core/cpu/correlate.h 3x3 1.78 -> 1.72 ms, 5x5 2.18 -> 2.04).
     if constexpr (sizeof(E) == 1) in_.fetch(plane_, y + 2);
     const E* row = in_.row(plane_, y, 0);
     if (in_.inside() || !ones_) correlate(1, &row, across_, in_.offsets(), &sums, out_.length());
@@ -96,7 +96,7 @@ class SeparableRows {
     return sums;
   }
 
-  // Output rows y .. y + rows - 1; unless `whole`, the rows of the one window that lie outside are left out.
+  // Output rows y .. y + rows - 1; unless `whole`, the sum skips the rows of the one window outside the image.
   void tile(int64_t y, int rows, bool whole) {
     const int64_t first = y * p_.place.stride_y - p_.place.pad_y, step = p_.place.dilation_y;
     const Range inside = whole ? Range{0, p_.kh} : positions_inside({0, p_.kh}, first, step, p_.in.h);
@@ -147,7 +147,7 @@ void separable_units(const Separable& p, const Plan& plan, Range units) {
 // Planes turned, a block of them at a time.
 template <typename A>
 void block_units(const Separable& p, const Plan& plan, Range units) {
-  const auto& blocks = *std::any_cast<separable2d::Blocks>(&plan.config);
+  const auto& blocks = *std::any_cast<separable2d::TransposedPlanes>(&plan.config);
   const auto* rows = std::any_cast<separable2d::ImageRows>(&blocks.plan.config);
   std::vector<A> memory(rows ? rows->slots * rows->pitch + kLanes<A> : 0);
   A* const sums = reinterpret_cast<A*>(round_up(reinterpret_cast<intptr_t>(memory.data()), TC_VEC_BYTES));

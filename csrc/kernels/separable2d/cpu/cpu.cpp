@@ -16,7 +16,7 @@ static int64_t pixel_of_row(const Separable& p) {
   return p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0 ? interleaved_channels(p.in, p.out) : 1;
 }
 
-// What lies outside is summed, too.
+// Whether the sums include elements outside.
 static bool extends(Border border) { return border != Border::skip && border != Border::zero_output; }
 
 constexpr int64_t kRegisterBytes = 64;  // of the widest registers
@@ -27,8 +27,8 @@ struct ImageRows {
   int64_t slots, pitch;  // rows of sums of a plane, elements from one to the next
 };
 
-// The variant `blocks`: planes turned together, and how the image that they make is filtered.
-struct Blocks {
+// The variant `blocks`: the number of planes transposed together, and the plan that filters the transposed image.
+struct TransposedPlanes {
   int64_t together;
   Plan plan;
 };
@@ -112,7 +112,7 @@ int64_t block_of(const Separable& p) {
 
 void plan_blocks(const Separable& p, Plan& plan) {
   const Dtype type = p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
-  Blocks blocks{block_of(p), plan};
+  TransposedPlanes blocks{block_of(p), plan};
   Separable q = p;
   q.in = turned(p.in, blocks.together, type), q.out = turned(p.out, blocks.together, type);
   plan_one(q, blocks.plan);

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(s.threads(), s.min_blocks())
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace mma;
   constexpr bool kBytes = sizeof(T) == 1, kHalf = std::is_same_v<T, half_t>, kBulk = s.bulk_loads();
-  using P = std::conditional_t<kBytes, half_t, T>;  // what is multiplied
+  using P = std::conditional_t<kBytes, half_t, T>;  // the type of factors
   constexpr int kChunkTiles = s.chunk_tiles(), kStages = s.stages(), kShift = s.shift();
   extern __shared__ __align__(1024) unsigned char separable_products_shared[];
   unsigned char* const stages = separable_products_shared;
@@ -219,8 +219,8 @@ __global__ void __launch_bounds__(s.threads(), s.min_blocks())
 
     sums.next_chunk();
 
-    // What fills is whole now, and the chunk is read.
-    Columns columns{.first = x0, .last = x0 + width};
+    // The stage being filled is complete now, and the chunk has been read.
+    BoxColumns columns{.first = x0, .last = x0 + width};
     if constexpr (s.bulk_stores()) columns.x = x0 + (chunk - s.lag_chunks()) * s.columns();
     else columns.x = x0 + (chunk * kChunkTiles - s.lag()) * s.tile();
     const int behind = columns.x + s.columns();

@@ -1,5 +1,5 @@
-// What becomes of the outputs of MMA: a box of 16 rows in shared memory, its way to memory, and outputs that are
-// made again.
+// The outputs of MMA: a box of 16 rows in shared memory, its copy to memory, and outputs that are
+// computed again.
 #pragma once
 
 #include "core/cuda/half_bits.cuh"
@@ -19,7 +19,7 @@ struct OutputBox {
   int channel;
 
   // Byte `at` of row r of the vectors of 16 bytes that memory has. The four words in one are exchanged where two or
-  // four channels are interleaved: else the lanes of a warp, who have every second or fourth value, would meet in
+  // four channels are interleaved: else the lanes of a warp, which have every second or fourth value, would meet in
   // banks.
   static __device__ __forceinline__ int byte(int r, int at) {
     if constexpr (s.bulk_stores()) return r * s.out_pitch() + ((at / 16 ^ r % 8) * 16 + at % 16);
@@ -36,8 +36,9 @@ __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile,
                                            float back, unsigned& probe) {
   using Box = OutputBox<T, s>;
   const int g = lane / 4, q = lane % 4;
-  // Of interleaved channels single elements: those of every other tile are a multiple of 16 bytes further.
-  [[maybe_unused]] unsigned char* const apart[2] = {
+  // Elements of interleaved channels are stored one by one: those of every other tile are a multiple of 16 bytes
+  // further.
+  [[maybe_unused]] unsigned char* const element[2] = {
       box.data + Box::byte(g, (2 * q * s.channels + box.channel) * int(sizeof(T))),
       box.data + Box::byte(g, ((2 * q + 1) * s.channels + box.channel) * int(sizeof(T)))};
   if constexpr (sizeof(T) == 1) {
@@ -52,7 +53,7 @@ __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile,
               round_bytes(two[0] * back, two[1] * back);
         } else {
           const int further = (16 * tile + 8 * of) * s.channels + 8 * half * s.out_pitch();
-          apart[0][further] = round_byte(two[0] * back), apart[1][further] = round_byte(two[1] * back);
+          element[0][further] = round_byte(two[0] * back), element[1][further] = round_byte(two[1] * back);
         }
       }
   } else {
@@ -68,15 +69,14 @@ __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile,
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        *reinterpret_cast<uint16_t*>(apart[i % 2] + 16 * tile * s.channels + 8 * (i / 2) * s.out_pitch()) =
+        *reinterpret_cast<uint16_t*>(element[i % 2] + 16 * tile * s.channels + 8 * (i / 2) * s.out_pitch()) =
             uint16_t(word[i / 2] >> 16 * (i % 2));
     }
   }
 }
 
-// Where the columns of a box go: `x`, that of its first one, in an image's plane, those in [first, last) alone. Does a
-// segment begin or end in it?
-struct Columns {
+// The columns of a box in an image's plane: `x` is the first one's position; only those in [first, last) are stored.
+struct BoxColumns {
   int x, first, last;
   bool begins, ends;
 };
@@ -85,7 +85,7 @@ struct Columns {
 // vector that the box begins only moves in front of the next box. The warp of each channel stores a part of the rows'
 // vectors.
 template <typename T, MmaPolicy s>
-__device__ __forceinline__ void store_words(unsigned char* box, int part, T* plane, int64_t stride, const Columns& c,
+__device__ __forceinline__ void store_words(unsigned char* box, int part, T* plane, int64_t stride, const BoxColumns& c,
                                             int y, int rows) {
   if (rows <= 0) return;
   using Box = OutputBox<T, s>;
@@ -151,8 +151,9 @@ __device__ __forceinline__ void store_words(unsigned char* box, int part, T* pla
   }
 }
 
-// One output by plain sums, as the other kernels of this kernel family make it: its rows first. Pixels lie `apart`.
-template <int apart, typename T>
+// One output by plain sums in the order of this family's other kernels: rows first. Pixels are `pixel_stride` elements
+// apart.
+template <int pixel_stride, typename T>
 __device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, const ShardRows& rows, const float* taps_x,
                                           const float* taps_y, int x, int y) {
   const float outside = to_acc<float>(from_acc<T>(a.value));
@@ -161,13 +162,13 @@ __device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, con
   for (int i = 0; i < a.kh; ++i) {
     const int from = rows.map_row(y - a.pad_y + i, a.planes.in_h, a.border);
     const T* const row = rows.stands(from) ? rows.row(plane, a.planes.in_stride_h, from, a.planes.in_h) : nullptr;
-    float of_row = 0;
+    float row_sum = 0;
 #pragma unroll 1
     for (int j = 0; j < a.kw; ++j) {
       const int column = map_index(x - a.pad_x + j, a.planes.in_w, a.border);
-      of_row = fmaf(taps_x[j], row && column >= 0 ? to_acc<float>(row[column * apart]) : outside, of_row);
+      row_sum = fmaf(taps_x[j], row && column >= 0 ? to_acc<float>(row[column * pixel_stride]) : outside, row_sum);
     }
-    sum = fmaf(taps_y[i], of_row, sum);
+    sum = fmaf(taps_y[i], row_sum, sum);
   }
   return from_acc<T>(sum);
 }
@@ -175,8 +176,8 @@ __device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, con
 // Outputs of a box in rows from y on that are not finite, or `all`, are made again. A warp.
 template <typename T, MmaPolicy s>
 __device__ __noinline__ void mend(const BandArgs& a, OutputBox<T, s> box, const float* taps_x, const float* taps_y,
-                                  Columns c, int y, TilePosition at, bool all) {
-  __syncwarp();  // other lanes stored what this one reads
+                                  BoxColumns c, int y, TilePosition at, bool all) {
+  __syncwarp();  // this lane reads elements that other lanes stored
   const T* const plane = a.planes.in_plane<T>(at.n, at.c);
   const ShardRows rows{a.peers, at.n, at.c};
 #pragma unroll 1
@@ -190,7 +191,7 @@ __device__ __noinline__ void mend(const BandArgs& a, OutputBox<T, s> box, const 
   __syncwarp();
 }
 
-// zero_output: those of a box whose windows hang over are 0. A warp.
+// Clears the outputs of a box whose windows hang over the image (zero_output). One warp.
 template <typename T, MmaPolicy s>
 __device__ __noinline__ void clear_hanging(const BandArgs& a, OutputBox<T, s> box, int x, int y) {
   __syncwarp();

@@ -20,13 +20,14 @@ struct MmaPolicy {
   int halves;  // of 8 rows, that the windows of 16 rows see
   int tiles;   // of columns, that the windows of a tile's outputs see; odd but for bytes
   int early;   // tiles that a chunk starts before the first window's, so that it starts on 32 bytes: 0 or 1
-  // Of a tile of bytes: do the windows of its first eight outputs see the last tile, those of its last eight the first?
+  // Whether, in a tile of bytes, windows of the first eight outputs read the last tile, and windows of the last eight
+  // the first.
   bool first_sees_last, last_sees_first;
   bool loads;    // rows of pixels start on 16 bytes
   bool stores;   // rows of outputs are whole vectors of 16 bytes
   int channels;  // interleaved in memory; each has its own warps
 
-  static constexpr int chunk = 128;  // bytes of a row that a bulk copy brings: what swizzling allows
+  static constexpr int chunk = 128;  // bytes of a row in a bulk copy: the most that swizzling allows
   static constexpr int parts = 2;    // of a tap, and of a sum between the passes
 
   // Bands of 16 rows of outputs, on top of each other. (HWC images of 3 channels by four bands, one block a
@@ -79,7 +80,7 @@ struct MmaPolicy {
     return min_blocks() * (3 * box_bytes() + out_bytes() + kReserved) <= kOfMultiprocessor ? 3 : 2;
   }
 
-  // Bytes of shared memory: chunks, the next as it lies in memory, outputs (and before them all bands), taps, barriers.
+  // Bytes of shared memory: chunks, the next chunk as copied, outputs (before them all bands), taps, barriers.
   constexpr int raw_at() const { return stages() * channels * box_bytes(); }
   constexpr int raw_pitch() const { return row_bytes() + 16; }  // of single threads
   constexpr int raw_bytes() const { return bulk_loads() ? 0 : loads ? channels * box_bytes() : box_h() * raw_pitch(); }
@@ -98,7 +99,8 @@ struct MmaPolicy {
   constexpr int band_words() const { return column_words() + row_words(); }
 };
 
-// The first column of a tile's windows lies `off` columns behind that of the first tile which they see.
+// The first column of a tile's windows is `off` columns behind the first column of the first tile that the windows
+// read.
 constexpr int tiles_before(int tile, int pad_x) { return (pad_x + tile - 1) / tile; }
 
 constexpr MmaPolicy band_shape(int bytes, int kh, int kw, int pad_x, int channels, bool loads, bool stores) {

@@ -1,4 +1,4 @@
-// MMA: which problems it serves, and how rows are cut into segments. Pure.
+// MMA: the problems that it serves, and the cut of rows into segments. Pure.
 #pragma once
 
 #include "core/refusals.h"

@@ -25,7 +25,7 @@ __device__ __forceinline__ int raw_word(int i) {
   return channels % 2 == 0 ? i ^ (i / 8 & (channels - 1)) : i;
 }
 
-// The word of 16 bytes that an address lies in.
+// The start of the word of 16 bytes that holds an address.
 template <typename T>
 __device__ __forceinline__ T* aligned_down(T* p) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t(15));
@@ -112,7 +112,8 @@ template <typename T, MmaPolicy s>
 __device__ __forceinline__ void place_rows(unsigned char* boxes, const unsigned char* raw, const BandArgs& a,
                                            const T* plane, int bx, int top) {
   constexpr int kChannels = s.channels, kStep = s.threads() / 8, kTurns = (s.box_h() + kStep - 1) / kStep;
-  // Of raw bulk copies eight lanes have a piece of eight rows, else of one: so they meet in no bank.
+  // Eight lanes read one piece of each of eight rows of a raw bulk copy, else eight pieces of one row: no bank
+  // conflicts.
   const int first = s.loads ? threadIdx.x / 64 * 8 + threadIdx.x % 8 : threadIdx.x / 8;
   const int piece = s.loads ? threadIdx.x / 8 % 8 : threadIdx.x % 8;
   const unsigned stride = unsigned(a.planes.in_stride_h) * unsigned(sizeof(T));

@@ -10,8 +10,8 @@
 namespace torch_conv::separable2d {
 
 constexpr int kRingReuse = 16;  // outputs of a thread in either pass
-// Of threads in the column pass. Two groups of 128 threads, one of 256 (and columns) and one of 128, us, one NVIDIA
-// H200: 4096^2 31x31 57.0, 58.2, 60.7; 8192^2 15x15 155, 156, 162; 21x21 153, 166, 166; 31x31 216, 223, 225.
+// Groups of threads in the column pass. Two groups of 128 threads, one of 256 (and columns) and one of 128, us, one
+// NVIDIA H200: 4096^2 31x31 57.0, 58.2, 60.7; 8192^2 15x15 155, 156, 162; 21x21 153, 166, 166; 31x31 216, 223, 225.
 constexpr int kRingGroups = 2;
 constexpr int kRingRows = kRingGroups * kRingReuse;  // of a box, and of outputs of a step
 constexpr int kRingPiece = 8;  // rows of a bulk copy: the last boxes of a strip bring no more than it needs

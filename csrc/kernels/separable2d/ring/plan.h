@@ -1,4 +1,4 @@
-// RING and RING_UNALIGNED: which problems they serve, and how high strips are. Pure.
+// RING and RING_UNALIGNED: the problems that they serve, and the height of strips. Pure.
 #pragma once
 
 #include "core/refusals.h"

@@ -1,5 +1,5 @@
-// Separable filters of any size, stride, dilation, layout, border and dtype: what the kernels SHARED_MEMORY and
-// TWO_PASS have in common.
+// Separable filters of any size, stride, dilation, layout, border and dtype: the parts that SHARED_MEMORY and
+// TWO_PASS share.
 //
 // A tile row holds `pixels` neighbouring pixels of `channels` interleaved channels (1 when planes are apart), so that
 // channels_last images load and store whole lines. Along a row or column, output v reads element v * stride + i *
@@ -11,7 +11,7 @@
 
 namespace torch_conv::separable2d {
 
-// Where a block works: output pixel (y, x) is its tile's first, `channel` the first of its channels.
+// A block's outputs: output pixel (y, x) is the first of its tile, `channel` the first of its channels.
 struct Position {
   int64_t n, channel, y, x;
   int64_t group;  // counts (n, channel block)
@@ -69,7 +69,7 @@ __device__ __forceinline__ void accumulate(A (&sums)[V], const A* taps, int coun
   }
 }
 
-// Which taps lie inside an axis, for Border::skip; `first` is the position of output 0 at tap 0.
+// Selects the taps inside an axis, for Border::skip; `first` is the position of output 0 at tap 0.
 struct Axis {
   int64_t size, stride, dilation;
   __device__ bool inside(int64_t first, int v, int i) const {
@@ -81,7 +81,7 @@ struct Axis {
   }
 };
 
-// The same with the taps outside left out.
+// Accumulates only the taps inside the axis.
 template <int V, typename A, typename At>
 __device__ __forceinline__ void accumulate_inside(A (&sums)[V], const A* taps, int count, Axis axis, int64_t first,
                                                   At at) {

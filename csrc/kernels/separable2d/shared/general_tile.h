@@ -9,7 +9,7 @@
 
 namespace torch_conv::separable2d {
 
-// Interleaved channels are filtered together, so that loads and stores are coalesced; pixels may lie further
+// Interleaved channels are filtered together, so that loads and stores are coalesced; pixels may be further
 // apart than that, and outputs anywhere.
 inline int channels_together(const Separable& p) {
   const bool together =
@@ -34,7 +34,7 @@ inline GeneralTile general_tile(const Separable& p, int rows) {
   return t;
 }
 
-// Of a block: the staged input, and `result_rows` of row results beside it.
+// Bytes of a block's shared memory: the staged input and `result_rows` rows of row results.
 inline int64_t shared_bytes(const GeneralTile& t, int result_rows, Dtype in) {
   return (t.stage_elements() + int64_t(result_rows) * t.columns_pitch()) * acc_bytes(in);
 }

@@ -10,7 +10,7 @@ inline int hwc_channels(const Separable& p) {
   return shared ? int(hwc_channels(p.in, p.out, p.peers)) : 1;
 }
 
-// HWC images as rows of numbers of one channel, whose taps lie hwc_channels apart.
+// HWC images as rows of numbers of one channel, whose taps are hwc_channels apart.
 inline Separable as_rows(const Separable& p) {
   Separable rows = p;
   const int channels = hwc_channels(p);

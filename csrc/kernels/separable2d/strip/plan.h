@@ -1,4 +1,4 @@
-// STRIP: which problems it serves, and how high strips are. Pure.
+// STRIP: the problems that it serves, and the height of strips. Pure.
 #pragma once
 
 #include "core/refusals.h"

@@ -30,8 +30,8 @@
 
 namespace torch_conv::separable2d {
 
-// The inside part of the box by all threads; what lies outside the image is left to extend_box. Rows that start on 16
-// bytes come as they are.
+// All threads load the part of the box inside the image; extend_box fills the rest. Rows that start on 16
+// bytes are copied by vectors.
 template <typename T, TileShape S>
 __device__ __forceinline__ void load_aligned(T* box, const T* plane, const TileParams& p, BoxOrigin at) {
   constexpr int N = 16 / sizeof(T), kThreads = 32 * kTileWarps;

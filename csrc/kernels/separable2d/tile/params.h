@@ -66,7 +66,7 @@ struct TileParams {
   float value;
   Border border;
   bool bulk;           // the box comes by a bulk copy
-  bool zero_fill;      // ... whose zeros outside the image are what the border asks for
+  bool zero_fill;      // the box's zeros outside the image are the border's values
   bool aligned_loads;  // 16-byte loads from inside the image are aligned
   PassTaps taps;
   Neighbours peers;

@@ -26,7 +26,7 @@ inline int lead_columns(const Separable& rows, const TileShape& s) {
   return tma::lead_columns(s.halo / 2, rows.place.pad_x, 32 / size_of(rows.in.dtype));
 }
 
-// Of rows of numbers, `channels` of a pixel.
+// The tile for rows of numbers, `channels` of them a pixel.
 inline TileShape tile_shape(const Separable& rows, int channels) {
   const int bytes = size_of(rows.in.dtype), k = int(rows.kw);
   const TileShape s = tile_shape(bytes, k, channels, true);

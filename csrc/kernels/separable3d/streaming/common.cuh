@@ -9,7 +9,7 @@
 
 namespace torch_conv::separable3d {
 
-// An element of the box that lies outside the image, as list_border says, and where the plane has what it repeats.
+// An element of the box outside the image, from list_border, and the offset of its source in the plane.
 struct Patch {
   unsigned what;
   int offset;
@@ -20,8 +20,8 @@ __device__ __forceinline__ T patched(const T* box, Patch patch, const T* plane, 
   return torch_conv::patched(box, patch.what, plane, patch.offset, value);
 }
 
-// The elements of the box at `at` that lie in the plane, one copy each: warps take rows, lanes neighbours. What lies
-// outside stays as it was. All threads.
+// Copies the box's elements inside the plane one by one: warps take rows, lanes neighbours. Elements
+// outside stay unchanged. All threads.
 template <StreamingShape S, typename T>
 __device__ __forceinline__ void copy_box(T* box, const T* plane, BoxOrigin at, const VolumeGeometry& v) {
   constexpr int kWidth = S.pitch();  // all that patches may repeat

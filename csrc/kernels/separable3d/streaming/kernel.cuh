@@ -39,12 +39,12 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
   constexpr StreamingShape S = streaming_shape(sizeof(T), K, kBulk);
   constexpr int N = sizeof(T) == 4 ? 4 : 8, kFirst = S.shift() / N * N, kSkip = S.shift() % N;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  // float32: the eight lanes that share a pass over the banks lie on 4 rows and segments s, s + 2; else on few rows.
+  // float32: the eight lanes that share a pass over the banks read 4 rows and segments s, s + 2; else few rows.
   constexpr bool kNarrow = S.tile_w == 32;
   const int high = lane / 16, row = sizeof(T) == 4 ? lane % 4 + (kNarrow ? high * 4 : 0) : lane / (kNarrow ? 4 : 8);
   const int segment =
       sizeof(T) == 4 ? lane / 4 % 2 * 2 + lane / 8 % 2 + (kNarrow ? 0 : high * 4) : lane % (kNarrow ? 4 : 8);
-  // Rows do not share out evenly: who takes more of them changes from plane to plane.
+  // Rows do not divide evenly among warps: the warps with one item more change from plane to plane.
   constexpr int kAcross = S.tile_w == 32 ? 1 : S.tile_w / (8 * kSegment);
   for (int item = (warp + turn) % S.warps; item < S.result_rows() / S.item_rows() * kAcross; item += S.warps) {
     const int r = item / kAcross * S.item_rows() + row, first = (item % kAcross * 8 + segment) * kSegment;
@@ -59,7 +59,7 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
   }
 }
 
-// The input planes of a block: a ring of boxes in shared memory, patched where they lie outside the image.
+// The input planes of a block: a ring of boxes in shared memory, patched outside the image.
 template <typename T, int K, bool kBulk, class Map>
 struct InputPlanes {
   static constexpr StreamingShape S = streaming_shape(sizeof(T), K, kBulk);
@@ -154,56 +154,6 @@ struct InputPlanes {
   }
 };
 
-// The depth pass of a thread's column of outputs: K - 1 chains along z in registers.
-template <typename T, int K, bool kFixed, int R, class Map>
-struct DepthChains {
-  const StreamingParams& p;
-  const Map& map;
-  const float* const taps;
-  const int x, y, z0;
-  const int stored;  // rows
-  T* out;
-  int z;  // the output that the next plane ends
-  float sum[K - 1][R] = {};
-
-  __device__ DepthChains(const StreamingParams& p, const Map& map, const float* taps, int n, int c, int x, int y,
-                         int z0)
-      : p(p),
-        map(map),
-        taps(taps),
-        x(x),
-        y(y),
-        z0(z0),
-        stored(x >= 0 && x < p.volumes.out_w ? min(R, p.volumes.out_h - y) : 0),
-        out(p.volumes.out_volume<T>(n, c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x),
-        z(z0 - (K - 1)) {}
-  // Adds the next plane's values, and stores the output that it ends.
-  __device__ __forceinline__ void push(const float (&value)[R]) {
-    float tap[K];
-    read_taps<K, kFixed>(tap, taps, p, 2);
-    float ended[R];
-    depth_pass(tap, value, sum, ended);
-    if (z >= z0) {
-      if (p.border == Border::zero_output) clear(ended);
-      T* to = out;
-#pragma unroll
-      for (int o = 0; o < R; ++o, to += p.volumes.out_stride_h) store_if(o < stored, to, from_acc<T>(ended[o]));
-      out += p.volumes.out_stride_d;
-    }
-    ++z;
-  }
-
- private:
-  // Zeros outputs whose window leaves the image.
-  __device__ __forceinline__ void clear(float (&ended)[R]) const {
-    const bool fits = z >= p.pad_z + first_plane(map) && z - p.pad_z + K <= end_of_planes(map, p.volumes.in_d) &&
-                      x >= p.pad_x && x - p.pad_x + K <= p.volumes.in_w;
-#pragma unroll
-    for (int o = 0; o < R; ++o)
-      if (!fits || y + o < p.pad_y || y + o - p.pad_y + K > p.volumes.in_h) ended[o] = 0;
-  }
-};
-
 template <typename T, int K, bool kFixed, bool kBulk, bool kPeers = false>
 __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads(),
                                   streaming_shape(sizeof(T), K, kBulk).min_blocks)
@@ -277,9 +227,9 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads()
     ++z;
   };
   float outside[R];
-  const float of_outside = column_of<K>(taps, p.value);
+  const float outside_sum = column_of<K>(taps, p.value);
 #pragma unroll
-  for (int o = 0; o < R; ++o) outside[o] = of_outside;
+  for (int o = 0; o < R; ++o) outside[o] = outside_sum;
 #pragma unroll 1
   for (int t = in.begin; t < in.first; ++t) push(outside);
 
@@ -303,10 +253,10 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads()
       in.fetch(t + kStages);
     }
     const auto patches = in.read_patches(t + 3);
-    float of_plane[R], tap[K];
+    float plane_sums[R], tap[K];
     read_taps<K, kFixed>(tap, taps, p, 1);
-    column_pass(tap, result(t) + row * S.result_pitch() + column, S.result_pitch(), of_plane);
-    push(of_plane);
+    column_pass(tap, result(t) + row * S.result_pitch() + column, S.result_pitch(), plane_sums);
+    push(plane_sums);
     in.write_patches(t + 3, patches);
     tma::warp_arrive(done);
   }

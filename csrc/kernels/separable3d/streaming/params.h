@@ -1,4 +1,4 @@
-// What the host and the kernel of this kernel family agree on: the shape of tiles, and the kernel's parameters.
+// Shared by host and kernel: the shape of tiles, and the kernel's parameters.
 #pragma once
 
 #include "core/geometry.h"
@@ -38,7 +38,7 @@ struct StreamingShape {
   constexpr int box_bytes() const { return pitch() * box_h() * element_bytes; }
   constexpr int stage_bytes() const { return int(round_up(box_bytes(), 128)); }
   constexpr int result_bytes() const { return result_rows() * result_pitch() * 4; }
-  // Of the box's elements that outputs need, at most k - 1 rows and k - 1 columns lie outside the image.
+  // At most k - 1 rows and k - 1 columns of the box's needed elements are outside the image.
   constexpr int most_patches() const { return (k - 1) * (tile_w + box_h()); }
   // Stages, planes of row results, taps, the list of the box's elements outside the image, barriers, and where planes
   // are read.
@@ -69,7 +69,7 @@ struct StreamingParams {
   StreamingGrid grid;
   float value;
   Border border;
-  bool patch;                // the zeros of boxes outside the image are not what the border asks for
+  bool patch;                // the border's values outside the image differ from the zeros of boxes
   StreamingTaps windows[3];  // x, y, z; unused where the windows are fixed, which are kTapPitch floats apart
   alignas(16) unsigned char taps[3 * kInlineTapBytes];
 };

@@ -10,8 +10,8 @@ namespace torch_conv::separable3d {
 
 void launch_streaming(const Separable& p, const Plan& plan, const Site& site);
 
-// What the launch needs besides the plan.
-struct Config {
+// The launch's data besides the plan.
+struct StreamingConfig {
   StreamingShape shape;
   int lead;   // columns that the grid of tiles starts left of the output
   bool bulk;  // boxes by bulk copies, else element by element
@@ -89,7 +89,7 @@ struct StreamingCost {
 
 // 0 where memory does not bind.
 inline int64_t short_walk_of(const Separable& p, const StreamingCost& cost, bool bulk) {
-  // Of 11 planes with taps that the kernel has to read arithmetic may bind; that was not measured.
+  // Arithmetic may bind 11 planes with taps that the kernel has to read; this case was not measured.
   const bool memory_binds = bulk && p.in.dtype == Dtype::f32 && (p.kd <= 9 || (p.kd <= 11 && fixed_taps(p)));
   return memory_binds ? short_walk(p.out.d, p.kd, cost.tiles, cost.resident, 4) : 0;
 }
@@ -113,7 +113,7 @@ inline void configure_streaming(const Separable& p, const Arch& arch, bool bulk,
   const int k = int(p.kw);
   const bool fixed = fixed_taps(p);
   plan.kernels = {of_shards(kernel_of(file, name, {p.in.dtype, k, fixed, bulk}), p.peers.any())};
-  plan.config = Config{.shape = shape, .lead = lead_columns(p, bulk), .bulk = bulk};
+  plan.config = StreamingConfig{.shape = shape, .lead = lead_columns(p, bulk), .bulk = bulk};
 }
 inline void configure_streaming_bulk(const Separable& p, const Arch& arch, Plan& plan) {
   configure_streaming(p, arch, true, plan);
@@ -122,7 +122,7 @@ inline void configure_streaming_unaligned(const Separable& p, const Arch& arch, 
   configure_streaming(p, arch, false, plan);
 }
 
-inline StreamingParams streaming_params(const Separable& p, const Plan& plan, const Config& config) {
+inline StreamingParams streaming_params(const Separable& p, const Plan& plan, const StreamingConfig& config) {
   StreamingParams params{.volumes = VolumeGeometry::of(p.in, p.out),
                          .pad_z = int(p.place.pad_z),
                          .pad_y = int(p.place.pad_y),

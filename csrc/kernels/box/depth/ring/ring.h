@@ -1,4 +1,4 @@
-// The ring of box_depth_ring: what the host and the kernel agree on.
+// The ring of box_depth_ring, for host and kernel.
 #pragma once
 
 #include "kernels/box/depth/params.h"

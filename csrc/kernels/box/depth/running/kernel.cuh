@@ -6,7 +6,7 @@
 //          |+++++++++++++|
 //          || window of ||      total += plane z - pad_z + kd  -  plane z - pad_z          (entering, leaving)
 //          || output z  ||
-//          |+++++++++++++|   Planes are loaded 16 outputs ahead (32 loads in flight a thread); where they lie is mapped
+//          |+++++++++++++|   Planes are loaded 16 outputs ahead (32 loads in flight a thread); their indices are mapped
 //          |  entering   |   by the lanes of a warp side by side.
 //          - - - - - - - -
 // clang-format on
@@ -22,7 +22,7 @@
 
 namespace torch_conv::box {
 
-// total / area, rounded half to even, of whole numbers: what is left of the total tells whether the product is one off.
+// total / area of whole numbers, rounded half to even. The remainder tells whether the product is one off.
 __device__ __forceinline__ double whole_mean(double total, double area, double reciprocal) {
   const double quotient = rint(total * reciprocal), twice = 2 * fma(-quotient, area, total);
   const double odd = int(quotient) & 1;
@@ -64,7 +64,7 @@ __device__ __forceinline__ void window_totals(const DepthArgs& a, const S* from,
   for (int i = below; i < a.kd - above; ++i) add(first + i, 1);
 }
 
-// What one total becomes; `at` is the element's place in its run. kPlain: one product, or a whole mean.
+// The output of one total; `at` is the element's position in its run. kPlain: one product, or a rounded mean.
 template <typename Out, bool kPlain>
 __device__ __forceinline__ double depth_output(const DepthArgs& a, double total, bool fits, int z, int64_t row,
                                                int64_t at) {

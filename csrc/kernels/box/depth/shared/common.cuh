@@ -15,7 +15,7 @@ __device__ __forceinline__ int64_t voxels_inside(const DepthArgs& a, int z, int6
          overlap(int(pixel % a.w) - a.pad_x, a.kw, a.plane_w);
 }
 
-// Where a thread's neighbours lie.
+// The position of a thread's V neighbouring elements.
 template <typename S, int V>
 struct DepthPosition {
   unsigned chunk;
@@ -36,8 +36,7 @@ struct DepthPosition {
   }
 };
 
-// Rounds and stores V neighbours. kPassing: they make room in L2 before what is read does, where they are 8 or 16
-// bytes.
+// Rounds and stores V neighbours. kPassing: L2 evicts vectors of 8 or 16 bytes of outputs before it evicts inputs.
 template <typename Out, bool kPassing = false, int V, typename Real>
 __device__ __forceinline__ void store_depth(const DepthArgs& a, int64_t offset, const Real (&value)[V], bool stored) {
   if constexpr (std::is_same_v<Out, General>) {

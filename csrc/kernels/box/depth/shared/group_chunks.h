@@ -1,4 +1,4 @@
-// What the plans of the depth pass for floats share: chunks of groups of planes, in the order of kernels/box/order.h.
+// Shared by the plans of the depth pass for floats: chunks of groups of planes, in the order of kernels/box/order.h.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ inline const char* depth_floats_refusal(const BoxDepth& p, const Arch& arch) {
 // Planes of a window that threads keep in registers, 0 of deeper ones.
 inline int planes_kept(const BoxDepth& p) { return p.kd <= 2 * kGroup ? int(p.kd) : 0; }
 
-// Of the rests and blocks between a window's first 8 planes and its last.
+// Bytes of the rings of rests and blocks, which are between a window's first 8 planes and its last.
 inline int64_t depth_ring_bytes(const BoxDepth& p, const DepthRuns& runs) {
   if (planes_kept(p) > 0) return 0;
   const int64_t slots = 2 * blocks_of(p.kd) + 1;
@@ -28,8 +28,8 @@ inline int64_t depth_blocks_fitting(const Arch& arch, int64_t shared_bytes) {
   return (arch.shared_bytes + 1024) / (shared_bytes + 1024);
 }
 
-// As depth_chunk, in groups of 8 planes. At most `blocks` blocks are resident on a multiprocessor, fewer if their rings
-// do not fit.
+// The chunk of depth_chunk, in groups of 8 planes. At most `blocks` blocks are resident on a multiprocessor, fewer if
+// their rings do not fit.
 inline int64_t depth_group_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& arch, int64_t ring, int blocks) {
   const int64_t columns = p.out.n * r.channels * depth_column_blocks(r);
   const int64_t planes = position_in_group(p.first_plane) + p.out.d, start = std::min(p.kd, 2 * p.sums.d);

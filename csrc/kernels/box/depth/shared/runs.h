@@ -1,4 +1,4 @@
-// What the plans of the depth pass share: runs of elements, and how totals become outputs.
+// Shared by the plans of the depth pass: runs of elements, and the step from totals to outputs.
 #pragma once
 
 #include <algorithm>
@@ -39,10 +39,10 @@ inline DepthRuns depth_runs(const BoxDepth& p) {
 
 inline int64_t depth_column_blocks(const DepthRuns& r) { return ceil_div(r.length / r.pixels * r.rows, kDepthThreads); }
 
-// How totals become outputs.
+// The step from totals to outputs.
 struct DepthEnding {
   Finish finish;
-  double area;        // what totals of whole numbers are divided by
+  double area;        // the divisor of totals of whole numbers
   bool whole, exact;  // as in DepthArgs
 };
 
@@ -61,7 +61,7 @@ inline DepthEnding depth_ending(const BoxDepth& p) {
   return e;
 }
 
-// What the launch needs besides the plan.
+// The launch's data besides the plan.
 struct DepthConfig {
   DepthRuns runs;
   DepthEnding ending;
