@@ -8,7 +8,7 @@
 
 namespace torch_conv::depthwise {
 
-// Figures: us on one NVIDIA H200; the batch is 64 and the map square where nothing else is said.
+// Figures: us on one NVIDIA H200; the batch is 64 and the map is square unless a line names another.
 
 inline const char* rows_mma_is_slower(const Depthwise& p, const Arch&) {
   // float16 64x768x1024, one NVIDIA H200, us of ROWS and ROWS_MMA: k = 7 55, 54; k = 9 56, 54; k = 15 76, 54. k = 5:
@@ -30,7 +30,7 @@ inline const char* planes_mma_is_slower(const Depthwise& p, const Arch& arch) {
   return few && !planes_refusal(p, arch) ? "few taps or pixels: multiply-adds are as fast" : nullptr;
 }
 
-// Does `direct` filter such images by bulk copies? An activation would need another launch.
+// True if `direct` filters such images by bulk copies. An activation would need another launch.
 inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
   return p.activation == Activation::none && p.in.dtype == Dtype::f32 && p.place.unit_steps_of_images() && p.kh > 1 &&
          arch.bulk_copy && tma::vectors_possible(p.in);
@@ -95,13 +95,16 @@ inline const char* tiles_is_slower(const Depthwise& p, const Arch& arch) {
 //     5x5  8x112 20.1, 25.6, 26.7; 24x56 16.1, 19.4, 15.7; 24x112 57, 55, 40; 40x56 30, 26, 20; 120x28 22.9, 25, 15.6;
 //          8x1080x1920 319, 440, 528; 24, 495, 465, 569; 40, 421, 370, 683: beyond the cache
 //
-// Of whole sectors: 3x3 16x56 7.8, 7.1, 7.2; 16x112 20.1, 20.8, 21.5; 16x1080x1920 201, 204, 240; 32x112 37, 33, 33;
-// 48x56 17.5, 16.6, 16.7.
+// Pixels of whole sectors:
+//
+//     3x3  16x56 7.8, 7.1, 7.2; 16x112 20.1, 20.8, 21.5; 16x1080x1920 201, 204, 240
+//          32x112 37, 33, 33; 48x56 17.5, 16.6, 16.7
+//
 inline bool parts_of_sectors(const Depthwise& p) {
   const bool images = p.out.h > 1 && p.place.unit_steps_of_images() && p.multiplier() == 1;
   return images && half_precision(p.in.dtype) && p.in.c * size_of(p.in.dtype) % 32 != 0;
 }
-// Are the images larger than the cache of any Hopper? CHANNELS_MMA is slower then.
+// True if the images are larger than the cache of any Hopper. CHANNELS_MMA is then slower.
 inline bool beyond_cache(const Depthwise& p) {
   return 2 * p.in.n * p.in.c * p.in.h * p.in.w * size_of(p.in.dtype) > (int64_t(64) << 20);
 }
@@ -122,7 +125,7 @@ inline const char* channels_mma_is_slower(const Depthwise& p, const Arch& arch) 
              : nullptr;
 }
 
-// Of CHANNELS_TMA and CHANNELS_ROWS.
+// CHANNELS_TMA and CHANNELS_ROWS load by bulk copies.
 inline const char* channels_bulk_is_slower(const Depthwise& p, const Arch&) {
   const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
   const bool few = taps <= 9 || (taps <= 25 && p.in.c < 16);

@@ -127,7 +127,7 @@ class DirectRows {
     if (skip && place.normalized) weigh();
   }
 
-  // Computes the divisors of sums whose windows lie inside along y and x.
+  // Computes the divisors of sums whose windows are inside along y and x.
   void weigh() {
     weights_.clear();
     for (CpuWindow<A> w : windows_)
@@ -145,7 +145,7 @@ class DirectRows {
       for (int64_t at = z.begin; at < z.end; ++at) out_.zero(n_, channel_out_ + co, at, y, x);
   }
 
-  // Computes the outputs z * y * x. The windows of the rows `fits` lie inside the image along y.
+  // Computes the outputs z * y * x. The windows of the rows `fits` are inside the image along y.
   void section(Range z, Range y, Range fits, Range x) {
     if (x.size() <= 0) return;
     in_.open(x, inputs_ * planes_.slots, rows_.slots);

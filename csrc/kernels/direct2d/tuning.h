@@ -1,4 +1,4 @@
-// Which variant is faster, each rule with the measurement that decided it.
+// Comparisons of variants, each rule with its measurement.
 #pragma once
 
 #include "kernels/direct2d/channels/plan.h"

@@ -122,7 +122,7 @@ struct Warp {
       bias = p.bias && threadIdx.x < count ? static_cast<const uint16_t*>(p.bias)[channel + threadIdx.x] : 0;
     }
 
-    // Are any weights not finite?
+    // True if a weight is not finite.
     __device__ __forceinline__ bool store(unsigned char* shared) const {
       static_assert(2 * (kCount + t.channels) <= ChannelsMmaPolicy::kOutBuffers * t.out_bytes());
       uint16_t* const to = reinterpret_cast<uint16_t*>(shared);
@@ -235,7 +235,7 @@ struct Warp {
     for (int row = 0; row < t.kh - 1; ++row) finish(row, sum[(row + 1 - t.kh + kRows) % kRows], staging);
   }
 
-  // Is an input since the last call not finite?
+  // True if an input since the last call is not finite.
   __device__ __forceinline__ bool needs_recompute() {
     const bool any = __any_sync(~0u, threadIdx.x % 32 >= 4 * t.kOutputs && (output_bits & 0x7fff7fff));
     output_bits = 0;

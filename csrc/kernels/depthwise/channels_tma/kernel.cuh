@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
     tma::barrier_init(&barriers[1]);
   }
 
-  // A block that streams takes `steps` tiles: those of a column from the top, then those of the next channels. Another
-  // block has one tile, and the next block the next channels.
+  // A block that streams takes `steps` tiles: the tiles of a column from the top, then the tiles of the next channels.
+  // Another block has one tile, and the next block the next channels.
   int work = s.streaming ? int(blockIdx.x) * a.steps : 0, count = 0;
   const int work_end = s.streaming ? min(work + a.steps, a.tiles) : 1;
 #pragma unroll 1

@@ -203,7 +203,7 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
   return config;
 }
 
-// Can one bulk copy load the windows of a block?
+// True if one bulk copy can load the windows of a block.
 inline bool channels_tma_bulk_taps(const Depthwise& p, const ChannelsBox& s) {
   const int64_t window = p.kh * p.kw * size_of(p.weights);
   return reinterpret_cast<uintptr_t>(p.weight) % 16 == 0 && s.channels() * window % 16 == 0 &&

@@ -6,8 +6,8 @@
 //
 // kh kw multiply-adds a pixel and channel; (P + kw - 1) / P loads a row of taps.
 
-// Do tiles prefetch the output lines of the next tile of their channels? The second-level caches do not hold them.
-// us without and with prefetches, 3x3 and 5x5, two threads of Zen 4:
+// True if tiles prefetch the output lines of the next tile of their channels, which the second-level caches do not
+// hold. us without and with prefetches, 3x3 and 5x5, two threads of Zen 4:
 //
 //     bfloat16 4x128x14x14  23.4, 23.5 and  36.3,  36.6    float32 4x128x14x14  24.7, 27.3 and  35.7,  37.3
 //              8x384x14x14  88.5, 86.8 and 156.7, 152.8            8x384x14x14  87.6, 98.3 and 154.3, 166.8

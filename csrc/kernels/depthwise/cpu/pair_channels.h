@@ -17,7 +17,7 @@
 struct PairChannelTile {
   const bhalf_t* from;        // tap (0, 0) of the first output
   int64_t row, pixel;         // from one tap row, one input column to the next
-  int64_t begin, end;         // the tap rows that lie in the image
+  int64_t begin, end;         // the tap rows inside the image
   const __mmask32* channels;  // of each column under the tile's windows: none outside the image
   const uint32_t* taps;       // of each tap row
   const float* biases;

@@ -13,7 +13,7 @@ struct LargeMmaPolicy {
   int spans = 0;                     // blocks of 8 input columns that a block of outputs reads
   int lag = 0;                       // the first of them is block `lag` of those that a warp reads
   int apart = 1;                     // a pair is blocks 0 and 1, 2 and 3, ... (1) or 0 and 2, 1 and 3, 4 and 6, ... (2)
-  int first_pair = 0, end_pair = 0;  // pairs of input blocks that lie inside the image
+  int first_pair = 0, end_pair = 0;  // pairs of input blocks inside the image
   bool guard = false;                // these pairs depend on the warp
 
   constexpr int unit() const { return 16 * apart; }  // columns

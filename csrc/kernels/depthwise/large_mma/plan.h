@@ -72,7 +72,7 @@ inline LargeMmaConfig large_mma_shape(const Depthwise& p, const Arch& arch, int 
     s.slab_columns = std::min(s.slab_columns, (s.tile.end_pair - s.tile.first_pair) * 16);
   }
 
-  // Rows of M lie in different banks: strips 16 bytes apart modulo 128, images 16 bytes times the number of strips.
+  // Rows of M are in different banks: strips 16 bytes apart modulo 128, images 16 bytes times the number of strips.
   const auto filler = [](int bytes, int want) { return ((want - bytes) % 128 + 128) % 128; };
   const int slab_rows = int(std::min<int64_t>(p.in.h, s.tile_h + kh - 1));
   s.pitch = 2 * s.slab_columns;

@@ -12,9 +12,9 @@
 // clang-format on
 //
 // The stages hold no padding. A row of zeros stands for rows outside, and zeros replace columns outside.
-// A block computes a run of jobs: all images of one group of channels, then those of the next group.
-// Planes that do not start on 16 bytes (S.shifted) are loaded with the bytes before them in their first vector. A bulk
-// copy stores the vectors that they fill, and plain stores their ends.
+// A block computes a run of jobs: all images of one group of channels, then all images of the next group. Planes that
+// do not start on 16 bytes (S.shifted) are loaded with the bytes before them in their first vector. A bulk copy stores
+// the vectors that they fill, and plain stores their ends.
 //
 // Device memory per output: one read, one write; 2 kh kw flops.
 #pragma once

@@ -54,9 +54,13 @@ inline PlanesConfig planes_config(const Depthwise& p, const Arch& arch) {
   const int most = std::max(1, std::min(8, 1500 / (taps * w.px)));
   w.ry = int(ceil_div(out_h, ceil_div(out_h, most)));
   const int units = w.strips() * w.bands(), most_units = size == 2 && taps <= 9 ? 64 : 128;
-  // Threads: 64 for small windows in half precision (3x3, 64x768x14x14: 11.7 us, with 128 12.0; 7x7: 33.8 and 30.5),
-  // 128 in float32 (3x3, 64x384x28x28: 43.5 us, with 64 44.7).
-  // Channels of a block: if threads and channels allow, its planes start on 16 bytes.
+  // Small windows in half precision have 64 threads, all others 128. us of 64 and 128 threads:
+  //
+  //     float16  3x3  64x768x14x14  11.7, 12.0
+  //              7x7  64x768x14x14  33.8, 30.5
+  //     float32  3x3  64x384x28x28  44.7, 43.5
+  //
+  // If threads and channels allow, the planes of a block start on 16 bytes.
   const int limit = std::max(1, most_units / units);
   const auto starts = [&](const Image& x, int64_t group) {
     return group * x.h * x.w * size % 16 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 &&

@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(32 * shape.group * shape.warps, shape.resident
   int stage = 0, phase = 0, buffer = 0;
   bool first = true;
   while (step < end) {
-    // The loads of taps begin before those of the first planes, which would delay them.
+    // The loads of taps begin before the loads of the first planes, which would delay the taps.
     unsigned rows[kRowsEach];
     float bias;
     load_weights(rows, bias);

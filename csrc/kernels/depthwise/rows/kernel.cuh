@@ -11,7 +11,7 @@
 // share it, and each stores its own part. The footprint begins `shift` elements after an aligned address of the input.
 // `shift` is a constant if the lengths of the rows make it the same for all. Else a lane computes it and moves its
 // words (kRowsFunnel), or branches to the sums of that shift, where most warps have one row (kRowsBranch). Lanes of one
-// warp may have several rows. The `vectors` vectors of a lane lie in as many parts of its row.
+// warp may have several rows. A row has `vectors` parts, and a lane has one vector in each.
 //
 // Device memory an output: 1 read, 1 write; L1 serves the halos. 2 K flops. Instructions for 16 bytes of outputs,
 // float, K 3: 3 loads, 1 store, 12 multiply-adds, 4 additions of the bias, about 50 others.

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_consta
   const W* const weight = static_cast<const W*>(a.weight) + int64_t(c) * K;
   const int x = piece * (32 * P);
 
-  // The address of element `lane` of 32 elements, which are those of whole lanes.
+  // The address of element `lane` of 32 elements, which belong to whole lanes.
   static_assert(32 % P == 0);
   constexpr int step = 32 / P * pitch;
   A* const spread = warp_shared + (lane / P * pitch + lane % P);

@@ -6,7 +6,7 @@
 
 namespace torch_conv::direct2d {
 
-// How the vectors of an image are dealt out to threads.
+// The distribution of an image's vectors over threads.
 struct ChannelShape {
   int values = 0, rows = 0;        // channels of a vector, rows of a strip
   int64_t vectors = 0, group = 0;  // of a pixel: all, and those that neighbouring threads own
@@ -14,7 +14,7 @@ struct ChannelShape {
 
 void launch_channels(const Direct& p, const Plan& plan, const Site& site);
 
-// Are the channels of both images interleaved, in aligned vectors of so many?
+// True if the channels of both images are interleaved, in aligned vectors of `values` channels.
 inline bool vectors_of_channels(const Direct& p, int values) {
   const auto whole = [&](const Image& x) {
     const int64_t size = size_of(x.dtype), bytes = values * size;
@@ -52,7 +52,7 @@ inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
   s.vectors = p.out.c / s.values;
   s.group = s.vectors % kChannelVectors == 0 ? kChannelVectors : s.vectors;
   const int64_t row_blocks = ceil_div(p.out.w * s.vectors, kChannelThreads);
-  // Long strips read fewer halos. Small images take shorter ones, which fill the multiprocessors.
+  // Long strips read fewer halos. Small images take shorter strips, which fill the multiprocessors.
   while (s.rows > 8 && p.out.n * row_blocks * ceil_div(p.out.h, s.rows) < 16 * arch.multiprocessors) s.rows /= 2;
   plan.why = "interleaved channels: a thread owns a vector of channels and streams down";
   plan.tile_w = kChannelThreads;

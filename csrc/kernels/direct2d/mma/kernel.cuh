@@ -14,17 +14,17 @@
 //                                                  pixels (16 patches x 16) * taps (16 pixels x 8 outputs)
 // clang-format on
 //
-// The box starts on 32 bytes, and one bulk copy loads it. Where rows start anywhere, single threads copy each row, and
+// The box starts on 32 bytes, and one bulk copy loads it. If rows are not aligned, single threads copy each row, and
 // keep its offset from 32 bytes. Unaligned rows of outputs wait in shared memory and leave as vectors of 16 bytes.
 //
 // A lane reads the pixels of a pair of rows once, as words of two pixels. It multiplies them into all rows of patches
 // that see the pair. With two to four interleaved channels, a lane reads the words of all channels and keeps sums for
 // each. The warp puts whole pixels together in shared memory. Such tiles are 128 pixels wide, of two or four warps.
 //
-// A warp makes the matrices of taps while the box loads, and keeps them in registers. Of a large window it keeps three
-// pairs of rows at a time, and the sums of all outputs. A tap is a sum of two or three parts of the image's dtype,
-// which is as exact as float32 and takes as many mma. Taps of float16 are scaled by a power of two that brings the
-// largest to 2^14.
+// A warp makes the matrices of taps while the box loads, and keeps them in registers. For a large window, a warp keeps
+// three pairs of rows at a time, and the sums of all outputs. A tap is a sum of two or three parts of the image's
+// dtype, which is as exact as float32 and takes as many mma. Taps of float16 are scaled by a power of two that brings
+// the largest to 2^14.
 //
 // Device memory per output pixel: 1 read, 1 write; 2 KH KW flops. mma for 128 outputs and one part of the taps: 5x5 3,
 // 7x7 5, 9x9 10, 15x15 18, 31x31 72. Half to four fifths of the matrices' elements are taps.
@@ -44,8 +44,8 @@
 namespace torch_conv::direct2d {
 
 // Resident blocks, by the words of taps that a lane holds. With interleaved channels: resident warps, by the registers
-// that taps, sums and pixels take (`held`). A few spilled words cost less than warps. Of patches of two rows 5x5 alone
-// was measured with 16 warps.
+// that taps, sums and pixels take (`held`). A few spilled words cost less than fewer warps. With patches of two rows,
+// only 5x5 was measured with 16 warps.
 //
 //     float16 8192^2, one NVIDIA H200, us of blocks
 //       20 words: 7x7 6 76.9, 7 77.7; 9x9 6 73.2, 7 74.5     40 words: 9x9 4 106.8, 5 109.8
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace mma;
   constexpr MmaShape s = P.shape();
-  static_assert(!P.bulk || (s.box_w() / s.pack() <= 256 && s.box_h() <= 256));  // what a bulk copy's box may have
+  static_assert(!P.bulk || (s.box_w() / s.pack() <= 256 && s.box_h() <= 256));  // the largest box of a bulk copy
   constexpr bool kScaled = std::is_same_v<T, half_t> && !P.narrow;
   constexpr int kParts = mma_parts(kScaled, P.narrow), kThreads = 32 * s.warps(), kWords = 2 * s.sets();
   extern __shared__ __align__(128) unsigned char mma_shared[];
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
   const TilePosition at = a.order.at(blockIdx.x);
   const unsigned ci = a.multiplier.divide(at.c);
   const int x0 = int(at.x) * s.step(!P.aligned), y0 = int(at.y) * s.height;  // the tile's first output
-  const int left = x0 - a.pad_x, top = y0 - a.pad_y;                         // what its window reads
+  const int left = x0 - a.pad_x, top = y0 - a.pad_y;                         // the first input of its window
   const int shift = s.shifts() ? left & 1 : 0;                               // the same in all tiles
   const int start = (left - shift) * P.channels, bx = P.bulk ? start & -s.align : start, first = start - bx;
   const T* const in = a.planes.in_plane<T>(at.n, ci);
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
   const int bottom = min(y0 + s.height, a.planes.out_h) - a.pad_y + P.kh - 1;
   const bool edge = left < 0 || top < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
   const bool mask = edge && a.border == Border::zero_output;
-  // Are a bulk copy's zeros outside the image right?
+  // A bulk copy's zeros outside the image are right.
   const bool zeros = P.bulk && (mask || (a.border == Border::constant && a.value == 0));
   if (edge && (!zeros || a.peers.holds(top, a.planes.in_h) || a.peers.holds(bottom - 1, a.planes.in_h))) {
     extend_box<kThreads>(box, {0, bottom - top, left * P.channels - bx, right * P.channels - bx}, {top, bx}, in,
@@ -233,8 +233,8 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
   if (P.aligned && x >= a.planes.out_w) return;
   T* const from = box.data + warp * kWarpColumns + first;
 
-  // The lane's outputs of a step are pairs of neighbours in a row. Those of interleaved channels leave by the warp's
-  // rows in shared memory.
+  // The lane's outputs of a step are pairs of neighbours in a row. Pairs of interleaved channels pass through the
+  // warp's rows in shared memory.
   constexpr bool kTogether = P.aligned && P.channels > 1;
   const int own_y = kTogether ? 0 : s.output_y(2 * q);
   const int column = kTogether ? x : x + 8 * g + (P.aligned && s.tiles() == 1 ? q % 2 * 4 : 0);

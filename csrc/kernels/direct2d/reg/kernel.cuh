@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
   const T* plane = a.planes.in_plane<T>(at.n, at.c / a.multiplier);
   const int top = y0 + a.shift_y - R;
 
-  // The same for all lanes: lane 0's first and lane 31's last pixel decide.
+  // The value is equal in all lanes: lane 0's first and lane 31's last pixel decide.
   const bool inside = top >= 0 && top + rows + K - 1 <= a.planes.in_h && first >= 0 && first + 32 * N <= a.planes.in_w;
   Pack<N, T> raw[rows + K - 1];
   if (inside) {

@@ -1,4 +1,4 @@
-// How TILE and REG finish rows of sums, and clear outputs whose windows overlap the image's edge.
+// TILE and REG: the rounding of rows of sums, and the zeros for windows that overlap the image's edge.
 #pragma once
 
 #include "core/cuda/packed.cuh"
@@ -7,8 +7,8 @@
 
 namespace torch_conv::direct2d {
 
-// Border::zero_output: overwrites an output by zero if a tap of its window lies outside the image. The function
-// computes the tile's position again, so that the sums leave no registers to it. `W`: TileTraits or RegTraits.
+// Border::zero_output: overwrites an output by zero if a tap of its window is outside the image. The function computes
+// the tile's position again, so that the sums leave no registers to it. `W`: TileTraits or RegTraits.
 template <class W, typename O>
 __device__ __noinline__ void clear_where_outside(const PlaneArgs& a) {
   constexpr PlaneWindow w = W::window;

@@ -7,16 +7,16 @@
 //      |   halo   | warp 0: `rows` rows    |   halo   |    the halo.
 //      |  before  | warp 1                 |  after   |
 //      |  left()  | warp 2                 | right()  |    A lane owns `lane_values` columns of its warp's rows. It
-//      reads |  columns | warp 3                 |  columns |    an input row once, and adds it to all output rows that
-//      see |          +------------------------+          |    it. Of a larger window it reads the row once for each
-//      group |          :                        :          |    of the window's rows (sums.cuh).
+//      |  columns | warp 3                 |  columns |    reads an input row once, and adds it to all output rows
+//      |          +------------------------+          |    that see it. With a larger window, it reads the row once
+//      |          :                        :          |    for each group of the window's rows (sums.cuh).
 //      +----------+------------------------+----------+
 //                                                          A block has no pipeline: the 8 resident blocks of a
 //                                                          multiprocessor overlap one another.
 //
-// A column is a value of a row. Where channels are interleaved ((H, W, C) HWC images), the next tap lies `channels`
-// columns further. Many channels would put the next pixel beyond a tile: then a group of channels is an image of its
-// own, and a box holds the group's values of neighbouring pixels.
+// A column is a value of a row. If channels are interleaved ((H, W, C) HWC images), the next tap is `channels` columns
+// further. With many channels the next pixel would be outside the tile. A group of channels is then a separate image,
+// and a box holds the group's values of neighbouring pixels.
 //
 // Channels that have a window each: all lanes must use the same taps. A lane owns whole pixels of a few channels (three
 // channels of bytes: 12 values, four pixels), or the block computes one channel after the other. In groups, lanes own
@@ -103,8 +103,8 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>(P.wi
 #endif
   }
 
-  // Taps of a small window stay in registers. Those of larger windows, and of a window for each channel, lie behind the
-  // box in shared memory.
+  // Taps of a small window stay in registers. Shared memory holds the taps of larger windows, and of a window for each
+  // channel, after the box.
   [[maybe_unused]] float tap[in_shared ? 1 : kTaps];
   [[maybe_unused]] float* taps = reinterpret_cast<float*>(shared_bytes + box_bytes);
   const int64_t first_tap = at.n * a.taps_n + int64_t(at.c) * (w.by_words ? w.channel_windows : 1) * a.taps_c;

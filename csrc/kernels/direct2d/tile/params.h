@@ -21,16 +21,23 @@ constexpr int tap_group(int kh, int kw) {
 // A row of taps in shared memory, in floats.
 constexpr int tile_tap_pitch(int kw) { return (kw + 3) / 4 * 4; }
 
-// Taps in shared memory lie behind the box.
+// True if shared memory holds the taps, after the box.
 constexpr bool taps_in_shared(const PlaneWindow& w) { return w.channel_windows || !taps_in_registers(w.kh, w.kw); }
 constexpr int shared_taps(const PlaneWindow& w) {
   if (w.by_words) return w.channel_windows * w.kh * w.kw;
   return taps_in_shared(w) ? (w.channel_windows ? w.channel_windows : 1) * w.kh * tile_tap_pitch(w.kw) : 0;
 }
 
-// Does a block compute a tile one channel after the other? Else a lane owns whole pixels, whose larger windows want
-// more taps than there are uniform registers. Percent of copy, 3x3, 5x5, 7x7 of 8x3x1080x1920, one NVIDIA H200: by
-// channels float32 94, 91, 60, float16 64, 37, 24, uint8 48, 25, 14; by whole pixels 3x3 float16 91, uint8 64.
+// True if a block computes a tile one channel after the other. Else a lane owns whole pixels: their larger windows need
+// more taps than there are uniform registers. Percent of copy, 8x3x1080x1920, one NVIDIA H200:
+//
+//                        3x3   5x5   7x7
+//     channels  float32   94    91    60
+//               float16   64    37    24
+//               uint8     48    25    14
+//     pixels    float16   91
+//               uint8     64
+//
 constexpr bool by_channels(int in_bytes, const PlaneWindow& w) {
   return w.channel_windows && !w.by_words && (in_bytes == 4 || w.channel_windows * w.kh * w.kw > kTapsAtOnce);
 }
@@ -58,18 +65,18 @@ constexpr int lane_values(int in_bytes, int out_bytes, const PlaneWindow& w) {
   return in_bytes == 1 && k > 3 && most > 8 ? 8 : most;
 }
 
-// Do a lane's columns lie 32 apart? A warp then reads and writes neighbouring 4-byte values, wherever rows start.
+// True if a lane's columns are 32 apart. A warp then reads and writes neighbouring 4-byte values, wherever rows start.
 constexpr bool spread_columns(int in_bytes, int out_bytes, bool aligned) {
   return in_bytes == 4 && out_bytes == 4 && !aligned;
 }
 
-// Do unaligned rows of outputs wait in shared memory, and leave as vectors of 16 bytes? Spread columns may also leave
-// directly: float32 of 7x3x1081x1917, one NVIDIA H200, 3x3 96 us, by vectors 91; 5x5 103, by vectors 112.
+// True if unaligned rows of outputs wait in shared memory, and leave as vectors of 16 bytes. Spread columns may also
+// leave directly. float32 of 7x3x1081x1917, us on one NVIDIA H200, directly and by vectors: 3x3 96, 91; 5x5 103, 112.
 constexpr bool rows_wait(int in_bytes, int out_bytes, const PlaneWindow& w, bool aligned) {
   return !aligned && !(spread_columns(in_bytes, out_bytes, aligned) && w.kh * w.kw > 9);
 }
 
-// A tile: four warps lie one above the other. One warp covers 32 * lane_values columns, or as many pixels where a block
+// A tile: four warps are one above the other. One warp covers 32 * lane_values columns, or as many pixels where a block
 // computes one channel after the other.
 struct TileShape {
   int lane_values;

@@ -35,9 +35,9 @@ inline int lead_columns(const Direct& flat) {
   return tma::lead_columns(tile_window(flat, {}).left(), flat.place.pad_x, 16 / size_of(flat.in.dtype));
 }
 
-// Do rows of outputs leave as vectors of 16 bytes? A lane then owns neighbouring columns: for unaligned 4-byte values
-// its loads cost more than the vectors save. With a window for each channel, rows of a box without bulk copies would
-// have to leave their phase.
+// True if rows of outputs leave as vectors of 16 bytes. A lane then owns neighbouring columns: for unaligned 4-byte
+// values its loads cost more than the vectors save. With a window for each channel, rows of a box without bulk copies
+// would have to leave their phase.
 inline bool stores_aligned(const Direct& flat, const TileKind& kind) {
   const bool narrow = size_of(flat.in.dtype) < 4 && !kind.channel_windows;
   return aligned_rows(flat.out) && (kind.bulk ? lead_columns(flat) == 0 : narrow);
@@ -109,8 +109,8 @@ inline const char* tile_own_refusal(const Direct& p, const Arch& arch) {
   return tile_refusal(flatten_channels(p, p.in.c), arch, tile_own_kind(p, arch));
 }
 
-// Channels of a group: 16 to 128 bytes of every pixel, or 0. A group's halo is at most half as large as a tile. That of
-// the least group may be as large as a tile. tuning.h has the measurements.
+// Channels of a group: 16 to 128 bytes of every pixel, or 0. A group's halo is at most half as large as a tile. The
+// halo of the smallest group may be as large as a tile. tuning.h has the measurements.
 inline int channel_group(const Direct& p) {
   const auto together = [](const Image& x) { return x.stride_c == 1 && x.stride_w >= x.c; };
   const int in = size_of(p.in.dtype), out = size_of(p.out.dtype);

@@ -11,13 +11,13 @@ namespace torch_conv::direct2d {
 template <typename T, class W>
 struct NeighbourRow {
   static constexpr PlaneWindow w = W::window;
-  // The values that the lane's outputs lie on, those left of them, and those right of them.
+  // The input values at the lane's outputs, the values left of them, and the values right of them.
   static constexpr int N = W::shape.lane_values * w.stride, L = w.left(), R = w.right() - (w.stride - 1);
   float v[L + N + R];
 
   static __device__ __forceinline__ int column(int lane, int p) { return lane * W::shape.lane_values + p; }
 
-  // Does a tap lie on the value `at` columns right of the lane's first?
+  // True if a tap is over the value `at` columns right of the lane's first.
   static constexpr bool used(int at) {
     for (int p = 0; p < N; p += w.stride)
       if ((at - p + L) % w.step_x == 0 && at - p + L >= 0 && at - p + L <= L + w.right()) return true;
@@ -148,7 +148,7 @@ struct LaneOutput {
     const bool inside = y + o < a.planes.out_h;
     const int first = max(-tile, 0), last = min(32 * N, a.planes.out_w - tile);
     if constexpr (W::window.by_words) {
-      // A lane's words lie whole pixels apart.
+      // A lane's words are whole pixels apart.
       constexpr int per = kPerWord<O>, pixels = 32 * per / W::window.channel_windows;
       O* const first_word = to + W::offset(tile + lane * per, a.out_pixel);
 #pragma unroll

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(32 * kWindowWarps)
   const int y0 = int(row % unsigned(a.tiles_y)) * kWindowWarps * kWindowRows;
   const int co = int(plane % unsigned(p.out.c)), n = int(plane / unsigned(p.out.c));
   const int bx = x0 - int(p.place.pad_x), by = y0 - int(p.place.pad_y);  // the tile's first input
-  // Only inputs of outputs inside the image are read: others may lie far outside.
+  // Only inputs of outputs inside the image are read: other inputs may be far outside.
   const int columns = min(kWindowColumns, int(p.out.w) - x0) + kw - 1;
   const int rows = min(kWindowWarps * kWindowRows, int(p.out.h) - y0) + kh - 1;
   const A* all_taps = param_taps.first<A>() + n * p.taps.stride_n + co * p.taps.stride_c;

@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
       const int z_out = z + a.pad_z - 2;
       const bool finishes = z_out >= run.first;
       unsigned at_in = stage_at;  // of the plane, for offsets into a stage
-      // Planes that do not start on 16 bytes lie behind their offset from 16. Cells hold their values 16 bytes further,
-      // too.
+      // Planes that do not start on 16 bytes are behind their offset from 16. The border's values are then 16 bytes
+      // further in their cell, too.
       if (!kInPlace) at_in += max(map_index(z, a.d, a.border), 0) % 16 * (a.plane_bytes % 16) % 16;
       unsigned char* const base = planes_stages;
       [[maybe_unused]] const unsigned to_out = out_stage - stage_at;

@@ -13,8 +13,8 @@
 //
 // Shared memory holds a ring of `stages` input planes. The loader warps take turns. Three bulk copies load a plane: the
 // tile's columns, which start on 128 bytes, and 16 bytes left and right of them. Elements outside the volume arrive as
-// zeros, those of planes before the first and behind the last, too: zero borders are free. For other borders, the
-// loader of a block at an edge patches the plane.
+// zeros, also whole planes outside: zero borders are free. For other borders, the loader of a block at an edge patches
+// the plane.
 //
 // The other warps add plane z to the K output planes that see it, and store the completed one. The block has no barrier
 // of all threads: a plane is `ready` once it is complete, `empty` once all warps have read it.
@@ -148,8 +148,8 @@ __device__ __forceinline__ void add_window_row(float (&tap)[K], uint32_t taps, u
 }
 
 // Adds a plane to the sums of the output planes in `wanted`. Bit l: the output plane that sees it under plane l of the
-// window. Taps lie in shared memory as (row, plane from the last to the first, column). The loop over the window's rows
-// is unrolled as far as the rows of pixels in registers take turns, which keeps the code small.
+// window. Shared memory holds the taps as (row, plane from the last to the first, column). The loop over the window's
+// rows is unrolled as far as the rows of pixels in registers take turns, which keeps the code small.
 template <typename T, int K, StreamingShape S, bool kAll>
 __device__ __forceinline__ void add_window(uint32_t stage, const LanePosition& at, uint32_t taps, unsigned wanted,
                                            float (&sum)[K - 1][S.rows][S.pixels], float (&done)[S.rows][S.pixels]) {
@@ -206,7 +206,7 @@ __device__ __forceinline__ void add_rows(uint32_t stage, const LanePosition& at,
 }
 
 // Stores a lane's rows with a bias, with the mask of Border::zero_output, or without whole packs. Bit p of `columns`:
-// the window over column x + p lies inside. The function overwrites the sums.
+// the window over column x + p is inside. The function overwrites the sums.
 template <int K, typename T, int Rows, int N>
 __device__ __forceinline__ void store_slowly(const VolumeArgs& a, T* to, int rows, int x, int y, unsigned columns,
                                              int channel, acc_t<T> (&done)[Rows][N]) {
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(P.shape(sizeof(T)).threads(), P.shape(sizeof(T
   using At = Stage<T, K, S>;
   constexpr int N = S.pixels, R = K / 2;
   static_assert(K == 3 || !P.constant);
-  // A barrier's wait tells odd phases from even ones: no loader may fall a whole ring behind another.
+  // A barrier's wait distinguishes odd and even phases only: no loader may be a whole ring behind another.
   static_assert(S.loaders <= S.stages && S.stages <= kMostStages);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   T* ring = reinterpret_cast<T*>(shared_bytes + streaming_tap_bytes(K));
@@ -298,7 +298,7 @@ __global__ void __launch_bounds__(P.shape(sizeof(T)).threads(), P.shape(sizeof(T
   const T* volume = a.volumes.in_volume<T>(at.n, at.c / a.multiplier);
   const bool packs = a.vector_out && !mask && !a.bias;
   const int rows_out = packs && !(x >= 0 && x < a.volumes.out_w) ? 0 : min(S.rows, a.volumes.out_h - y);
-  unsigned fitting = 0;  // bit p: the window over column x + p lies inside, or nothing is masked
+  unsigned fitting = 0;  // bit p: the window over column x + p is inside, or nothing is masked
 #pragma unroll
   for (int p = 0; p < N; ++p) {
     const int cx = x + p + a.shift_x;

@@ -26,7 +26,7 @@ struct StreamingShape {
   constexpr int stage_bytes(int bytes, int k) const { return main_bytes(bytes, k) + 2 * side_bytes(k); }
 };
 
-// Rows of taps in shared memory are padded to 4 or 8. They lie before the ring.
+// Rows of taps in shared memory are padded to 4 or 8. Shared memory holds them before the ring.
 constexpr int tap_pitch(int k) { return k == 3 ? 4 : 8; }
 constexpr int streaming_tap_bytes(int k) { return (k * k * tap_pitch(k) * 4 + 127) / 128 * 128; }
 

@@ -1,4 +1,4 @@
-// How STREAMING loads planes into its ring: layout of a plane, borders, bulk copies, plain loads.
+// STREAMING: the ring of planes in shared memory (layout of a plane, borders, bulk copies, plain loads).
 #pragma once
 
 #include "core/border.h"
@@ -40,7 +40,7 @@ struct Patches {
   int columns, rows;
   int column[2 * K], column_from[2 * K], column_in_plane[2 * K];  // columns of the tile, and of the plane
   int row[Rows], row_from[Rows], row_in_plane[Rows];
-  int top, bottom;  // rows [top, bottom) lie inside the plane
+  int top, bottom;  // rows [top, bottom) are inside the plane
 };
 
 // One thread computes the border map, once for all planes.
@@ -118,7 +118,7 @@ struct FarSide {
 };
 
 // One warp replaces the zeros outside the plane by the border's elements: first columns of rows inside the plane, then
-// whole rows. With `far_side` it leaves out those that FarSide writes.
+// whole rows. With `far_side` the warp leaves out the elements that FarSide writes.
 template <typename T, int K, StreamingShape S>
 __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane, T* shared, int bx, int by,
                                             const Patches<K, S.rows_in(K)>& patches, bool far_side) {
@@ -224,7 +224,7 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
   }
 }
 
-// The loaders of a block take turns: they load planes into the ring, and patch them where the block lies at an edge. A
+// The loaders of a block take turns: a loader loads a plane into the ring, and patches it if the block is at an edge. A
 // patch waits for the copy and takes about as long again: one loader alone would delay 3^3 (float32 256^3 reflect on
 // one NVIDIA H200: 76 us instead of 38). A loader reads the far side while it waits for the stage and for the copy.
 //

@@ -19,7 +19,7 @@
 // along a row of the window by four taps. One read of four pixels, and one of four broadcast taps for each plane, serve
 // 128 multiply-adds, or 32. The row's last one to three taps have code of their own, which skips the padding.
 //
-// Four neighbouring pixels of a row lie in one of `Pixels` / 4 parts, in turn: so lanes read different banks.
+// A row has `Pixels` / 4 parts, which take groups of four neighbouring pixels in turn. Lanes then read different banks.
 // Device memory: the tile's planes come from L2; 2 kd kh kw flops a voxel.
 #pragma once
 
@@ -81,7 +81,7 @@ __device__ __forceinline__ void add_row(const RowStart<Pixels, Sums, A>& start, 
       if (rest > 2) add(2);
       return false;
     }
-    // Loads pixels and taps of the next step. Those behind the last step are not used.
+    // Loads pixels and taps of the next step. The values after the last step are not used.
     pixel[ahead] = four(from + ahead % parts * part + ahead / parts * 4);
 #pragma unroll
     for (int o = 0; o < Sums; ++o) tap[(u + 1) % 2][o] = four(taps[o] + 4 * (u + 1));
@@ -118,7 +118,7 @@ __device__ __forceinline__ void add_plane(const A* from, const A* (&taps)[Sums],
       down();
     }
   } else {
-    // Few warps are resident: the lane reads the next row's first pixels a row ahead. Those of float64 would not fit
+    // Few warps are resident: the lane reads the next row's first pixels a row ahead. Pixels of float64 would not fit
     // into the registers. Behind the last row another warp writes the next plane: the lane reads the last row again and
     // does not use it. A branch around the read costs 19 % (15^3 on 8x128x128, one NVIDIA H200: 51.6 -> 61.3 us).
     const auto row = [&](const Start& start, Start& next, bool more) {
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
   b /= tiles_z;
   const int co = int(b % unsigned(p.out.c)), n = int(b / unsigned(p.out.c));
   const int bx = x0 - int(p.place.pad_x), by = y0 - int(p.place.pad_y), bz = z0 - int(p.place.pad_z);
-  // Only inputs of outputs inside the plane are read: others may lie far outside.
+  // Only inputs of outputs inside the plane are read: other inputs may be far outside.
   const int columns = min(width, int(p.out.w) - x0) + kw - 1, rows = min(height, int(p.out.h) - y0) + kh - 1;
   const int depth = kd + count - 1;  // planes of the input
   const A* all_taps = param_taps.first<A>() + n * p.taps.stride_n + co * p.taps.stride_c;

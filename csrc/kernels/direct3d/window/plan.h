@@ -57,8 +57,8 @@ inline const char* window_refusal(const Direct& p, const Arch& arch) {
   return fits ? nullptr : "a window beyond shared memory";
 }
 
-// Do lanes own neighbours of two planes? Yes where that fills the multiprocessors. 9^3 float32, us, with two planes and
-// with one: 96^3 (288 blocks) 79, 88; 64^3 (64 blocks) 48, 24.
+// True if lanes own neighbours of two planes: where that fills the multiprocessors. 9^3 float32, us, with two planes
+// and with one: 96^3 (288 blocks) 79, 88; 64^3 (64 blocks) 48, 24.
 inline bool window_large(const Direct& p, const Arch& arch) {
   const WindowShape large = window_shape(p, true), small = window_shape(p, false);
   if (large.bytes > arch.shared_bytes) return false;

@@ -6,7 +6,7 @@
 //                      ...         g g g g         sums[i][j] += x[column + j] * g[row r+p-i][column]
 //
 // A thread reads a row of the image once for all rows of taps, and a row of the gradient once. An item is a strip of
-// columns over a band of rows of one image. The threads of a channel share the items of all images. Where channels are
+// columns over a band of rows of one image. The threads of a channel share the items of all images. If channels are
 // innermost, a warp's lanes are 32 channels; else all threads of a block have one channel. Windows of more taps than
 // registers hold are cut into groups of rows of taps, the grid's z.
 //
@@ -44,7 +44,7 @@ struct Row {
   }
 };
 
-// Bit i: does unit i from pixel `first` on lie in a row of `size` pixels?
+// Bit i is set if unit i from pixel `first` on is in a row of `size` pixels.
 template <int count, int unit>
 __device__ __forceinline__ Bits<count> units_inside(int first, int size) {
   Bits<count> inside = 0;

@@ -63,8 +63,8 @@ inline StreamingConfig streaming_config(const WeightGradient& p, const Arch& arc
               .resident = small && !inner ? 4 : 3};
   c.strips = ceil_div(p.grad.w, columns);
   c.groups = inner ? ceil_div(p.grad.c, 32) : p.grad.c;
-  // As many blocks as are resident, and bands that leave the fewest steps to a thread. A band begins with the loads of
-  // about two steps. float16 7x7 64x96x56x56, planes: bands of 7 steps 75 us, 14 73.5, 28 69.9, 56 82.
+  // The grid has as many blocks as are resident. The bands leave the fewest steps to a thread. A band begins with the
+  // loads of about two steps. float16 7x7 64x96x56x56, planes: bands of 7 steps 75 us, 14 73.5, 28 69.9, 56 82.
   int64_t most = 0;
   for (int64_t round = 0; round < rounds; ++round)
     most = std::max<int64_t>(
