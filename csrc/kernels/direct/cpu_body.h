@@ -157,9 +157,9 @@ class DirectRows {
       first_ = y.begin;
       if (locates_once_) locate_rows(y.begin * p_.place.stride_y - p_.place.pad_y, y.size() - 1 + p_.kh);
       for (int64_t top = y.begin; top < y.end;) {
-        const bool whole = !skip || (in_.inside() && top >= fits.begin && top < fits.end);
-        const int rows = whole ? int(std::min<int64_t>(tile_rows_, (skip ? fits.end : y.end) - top)) : 1;
-        if (whole) tile(top, rows);
+        const bool all_inside = !skip || (in_.inside() && top >= fits.begin && top < fits.end);
+        const int rows = all_inside ? int(std::min<int64_t>(tile_rows_, (skip ? fits.end : y.end) - top)) : 1;
+        if (all_inside) tile(top, rows);
         else edge_row(top, ones);
         top += rows;
       }
@@ -245,7 +245,7 @@ void direct_units(const Direct& p, const Plan& plan, Range units) {
 // Transposes a block of planes at a time.
 template <typename A>
 void direct_block_units(const Direct& p, const Plan& plan, Range units) {
-  const auto& blocks = *std::any_cast<direct::Blocks>(&plan.config);
+  const auto& blocks = *std::any_cast<direct::TransposedBlocks>(&plan.config);
   Direct one = p;
   one.groups = blocks.together;
   each_turned_block<A>(one, blocks.together, units, [&](const Direct& q) {

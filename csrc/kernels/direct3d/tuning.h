@@ -17,10 +17,10 @@ inline const char* planes_is_slower(const Direct& p, const Arch& arch) {
 
 // Only `streaming` reads planes of other shards. It is faster where it is also the choice for the shard alone.
 inline const char* streaming_tma_of_shards_is_slower(const Direct& p, const Arch& arch) {
-  Direct alone = p;
-  alone.peers = {};
-  const bool channels = !channels_refusal(alone, arch);
-  const bool planes = !planes_refusal(alone, arch) && !planes_is_slower(alone, arch);
+  Direct without_peers = p;
+  without_peers.peers = {};
+  const bool channels = !channels_refusal(without_peers, arch);
+  const bool planes = !planes_refusal(without_peers, arch) && !planes_is_slower(without_peers, arch);
   return channels || planes ? "the variants that read no other shards are faster" : nullptr;
 }
 inline const char* streaming_of_shards_is_slower(const Direct& p, const Arch& arch) {

@@ -66,9 +66,9 @@ struct PixelPairs {
   }
 };
 
-// A word is two channels of a pixel, and each half of it becomes a float. This form serves rows of three taps, whose
-// pairs would often hold a zero. Two threads of Zen 4, 8x96x56x56
-// channels_last, ms of PixelPairs and ChannelHalves:
+// A word is two channels of a pixel, and each half of the word becomes a float. This form serves rows of three taps,
+// whose pairs would often hold a zero. The table has ms of PixelPairs and ChannelHalves, 8x96x56x56 channels_last, two
+// threads of Zen 4:
 //
 //     3x3 0.34, 0.29 (CHANNELS 0.30); 5x5 0.54, 0.63; 7x7 0.90, 1.16
 template <int K>

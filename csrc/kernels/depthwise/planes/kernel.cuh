@@ -6,9 +6,9 @@
 //     | plane c |    | plane c |        | plane c |      copy stores the results. The next stage holds the next image,
 //     | of n    |    | of n + 1|        | of n - 1|      so that taps stay in registers.
 //     |  c + 1  |    |  c + 1  |        |  c + 1  |
-//     |   ...   |    |   ...   |        |   ...   |           +----px----+   A thread computes px columns of ry rows
-//     +---------+    +---------+        +---------+           |          |   of one plane. It reads each of its input
-//         ^ bulk load                       v bulk store      +----------+ry rows once, for all window rows over it.
+//     |   ...   |    |   ...   |        |   ...   |      +----px----+      A thread computes px columns of ry rows of
+//     +---------+    +---------+        +---------+      |          | ry   one plane. It reads each of its input rows
+//         ^ bulk load                       v bulk store +----------+      once, for all window rows over it.
 // clang-format on
 //
 // The stages hold no padding. A row of zeros stands for rows outside, and zeros replace columns outside.
@@ -192,11 +192,11 @@ __global__ void __launch_bounds__(shape.threads(), shape.resident)
     const int bytes = count * (kOutPlane * kSize);
     if constexpr (kShifted) {
       // A bulk copy stores the whole vectors of 16 bytes, plain stores the ends.
-      const int before = min(-shift_of(out) & 15, bytes), whole = (bytes - before) / 16 * 16;
-      const int at = tid * kSize < before ? tid * kSize : tid * kSize + whole;
+      const int before = min(-shift_of(out) & 15, bytes), vector_bytes = (bytes - before) / 16 * 16;
+      const int at = tid * kSize < before ? tid * kSize : tid * kSize + vector_bytes;
       if (at < bytes) out[at / kSize] = *reinterpret_cast<const T*>(staged + at);
-      if (tid == 0 && whole) {
-        tma::bulk_store(reinterpret_cast<unsigned char*>(out) + before, staged + before, whole);
+      if (tid == 0 && vector_bytes) {
+        tma::bulk_store(reinterpret_cast<unsigned char*>(out) + before, staged + before, vector_bytes);
         tma::store_commit();
       }
     } else if (tid == 0) {

@@ -47,10 +47,12 @@ inline PlanesMmaConfig planes_mma_config(const Depthwise& p, const Arch& arch) {
       break;
     }
   c.tiles = int(ceil_div(p.out.w, 8));
-  // A strip has up to 16 rows, or is a whole plane of up to 28 rows if tiles and images make eight units. 7x7 on
-  // 64x384x28x28: whole planes 23.5 us (88 % of copy), two strips of 14 rows 24.3 us.
-  const bool whole = p.out.h <= 28 && mma_rows(p, 1) == MmaRows::whole && c.tiles * p.in.n >= 8;
-  c.strips = whole ? 1 : int(ceil_div(p.out.h, 16));
+  // A strip has up to 16 rows, or is a whole plane of up to 28 rows if tiles and images make eight units.
+  //
+  //     7x7 64x384x28x28   whole planes 23.5 us (88 % of copy)   two strips of 14 rows 24.3 us
+  //
+  const bool whole_planes = p.out.h <= 28 && mma_rows(p, 1) == MmaRows::whole && c.tiles * p.in.n >= 8;
+  c.strips = whole_planes ? 1 : int(ceil_div(p.out.h, 16));
   // A warp computes eight units: of several images where a plane has fewer, else of lower strips.
   c.images = 1;
   while (c.images * c.strips * c.tiles < 8 && 2 * c.images <= p.in.n) c.images *= 2;

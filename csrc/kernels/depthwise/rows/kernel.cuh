@@ -102,9 +102,9 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
     for (int e = 0; e < V; ++e) sum[j][e] = activated<kind>(sum[j][e] + bias);
     const auto pack = packed::round_all<T>(sum[j]);
     T* const to = out + x[j];
-    const bool whole = x[j] >= 0 && x[j] + V <= a.out_w;
-    store_pack_if(whole, to, pack);
-    if (!whole) {
+    const bool is_full = x[j] >= 0 && x[j] + V <= a.out_w;
+    store_pack_if(is_full, to, pack);
+    if (!is_full) {
 #pragma unroll
       for (int e = 0; e < V; ++e)
         if (unsigned(x[j] + e) < unsigned(a.out_w)) to[e] = pack.v[e];

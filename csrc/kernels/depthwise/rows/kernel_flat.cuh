@@ -92,9 +92,9 @@ __global__ void __launch_bounds__(128) depthwise_rows_flat(const __grid_constant
   for (int e = 0; e < V; ++e) sum[e] = activated<kind>(sum[e]);
   const auto pack = packed::round_all<T>(sum);
   T* const to = static_cast<T*>(a.out) + flat;
-  const bool whole = flat + V <= a.last;
-  store_pack_if(whole, to, pack);
-  if (!whole) {
+  const bool is_full = flat + V <= a.last;
+  store_pack_if(is_full, to, pack);
+  if (!is_full) {
 #pragma unroll
     for (int e = 0; e < V; ++e)
       if (flat + e < a.last) to[e] = pack.v[e];

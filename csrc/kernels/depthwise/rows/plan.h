@@ -63,10 +63,15 @@ inline RowsConfig rows_config(const Depthwise& p) {
       (in_n - stride * out_n) % v == 0 &&
       (p.multiplier() == 1 ? (in_c - stride * out_c) % v == 0 : in_c % v == 0 && stride * out_c % v == 0);
   const int64_t vectors = aligned ? ceil_div(p.out.w, v) : (p.out.w + v - 2) / v + 1;
-  // Rows of several shifts, bfloat16 16x2048x4096, k = 4: 137 us by branches, 143 by moving words (one NVIDIA H200).
+  // Rows of several shifts, bfloat16 16x2048x4096, k = 4, one NVIDIA H200, us: branches 137, moves of words 143.
   config.shift = agree ? shift_of(at(p.out)) : vectors >= 64 && v * p.kw <= 48 ? kRowsBranch : kRowsFunnel;
-  // float16 64x768x1024, one NVIDIA H200: k = 5 50 us with two vectors a lane, 53 with one; k = 9 56 and 62; rows of 50
-  // 104 and 84. Four: k = 5 51, k = 9 59.
+  // Vectors of a lane, float16 64x768x1024, one NVIDIA H200, us:
+  //
+  //                        1     2     4
+  //     k = 5             53    50    51
+  //     k = 9             62    56    59
+  //     rows of 50        84   104
+  //
   config.vectors = vectors >= 16 && p.kw <= 16 ? 2 : 1;
   config.slots = ceil_div(vectors, config.vectors);
   return config;

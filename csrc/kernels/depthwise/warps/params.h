@@ -27,7 +27,7 @@ struct WarpsArgs {
   int pad_y;
   int each;         // vectors of a strip, without its halo
   unsigned strips;  // in all; innermost: those of a row, rows of strips, planes
-  FastDivisor across, down, channels, multiplier;
+  FastDivisor strips_x, strips_y, channels, multiplier;
 };
 
 }  // namespace torch_conv::depthwise

@@ -69,8 +69,11 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
   }
   const bool fits = x >= a.pad_x && x - a.pad_x + KW <= a.in_w;
 
-  // Rows that still load; `row` is negative outside the image. 3x3, one NVIDIA H200, us, three rows ahead and one:
-  // float32 16x512x56x56 60.7, 71.7; with a window for each channel of 16x64x224x224 uint8 79, 103, float16 149, 134.
+  // Rows in flight; `row` is negative outside the image. 3x3, one NVIDIA H200, us, three rows ahead and one:
+  //
+  //     16x512x56x56                                    float32 60.7, 71.7
+  //     16x64x224x224, a window for each channel        uint8 79, 103; float16 149, 134
+  //
   constexpr int kAhead = KH == 3 && sizeof(T) != 2 ? 3 : 1;
   Pack<N, T> next[kAhead][KW];
   int row[kAhead];

@@ -16,13 +16,13 @@ void launch_channels(const Direct& p, const Plan& plan, const Site& site);
 
 // True if the channels of both images are interleaved, in aligned vectors of `values` channels.
 inline bool vectors_of_channels(const Direct& p, int values) {
-  const auto whole = [&](const Image& x) {
+  const auto has_vectors = [&](const Image& x) {
     const int64_t size = size_of(x.dtype), bytes = values * size;
     const auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % bytes == 0; };
     return x.stride_c == 1 && x.stride_w >= x.c && reinterpret_cast<uintptr_t>(x.data) % bytes == 0 &&
            aligned(x.stride_w, x.w) && aligned(x.stride_h, x.h) && aligned(x.stride_n, x.n);
   };
-  return p.in.c % values == 0 && whole(p.in) && whole(p.out);
+  return p.in.c % values == 0 && has_vectors(p.in) && has_vectors(p.out);
 }
 
 // Channels of a vector: as many as leave registers for taps and sums. Half precision has 16 bytes at 3x3 with one

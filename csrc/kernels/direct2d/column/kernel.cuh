@@ -104,11 +104,11 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
     A tap[KH];
 #pragma unroll
     for (int i = 0; i < KH; ++i) tap[i] = taps[i];
-    auto add = [&](auto whole) {
+    auto add = [&](auto all_inside) {
 #pragma unroll
       for (int r = 0; r < KH + R - 1; ++r) {
         A row[N];
-        row_of(row, raw[r], whole || !(mask >> r & 1));
+        row_of(row, raw[r], all_inside || !(mask >> r & 1));
 #pragma unroll
         for (int v = 0; v < R; ++v) {
           if (r < v || r - v >= KH) continue;

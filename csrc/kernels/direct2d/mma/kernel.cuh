@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
   extern __shared__ __align__(128) unsigned char mma_shared[];
   float* const taps = reinterpret_cast<float*>(mma_shared + s.taps_at());
   uint64_t* const barrier = reinterpret_cast<uint64_t*>(mma_shared + s.barrier_at());
-  unsigned* const largest_of = reinterpret_cast<unsigned*>(barrier + 1);
+  unsigned* const largest_of_warps = reinterpret_cast<unsigned*>(barrier + 1);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, q = lane % 4;
 
   const TilePosition at = a.order.at(blockIdx.x);
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
     }
     if constexpr (kScaled) {
       largest[window] = __reduce_max_sync(~0u, largest[window]);
-      if (lane == 0) largest_of[window * s.warps() + warp] = largest[window];
+      if (lane == 0) largest_of_warps[window * s.warps() + warp] = largest[window];
     }
   }
   __syncthreads();
@@ -174,15 +174,18 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
     scale[window] = back[window] = 1;
     if constexpr (kScaled) {
 #pragma unroll
-      for (int i = 0; i < s.warps(); ++i) largest[window] = max(largest[window], largest_of[window * s.warps() + i]);
+      for (int i = 0; i < s.warps(); ++i)
+        largest[window] = max(largest[window], largest_of_warps[window * s.warps() + i]);
       const int exponent = min(127 + 14 - int(largest[window] >> 23), 126);
       scale[window] = __uint_as_float(unsigned(127 + exponent) << 23);
       back[window] = __uint_as_float(unsigned(127 - exponent) << 23);
     }
   }
+  // The lane's words of the right matrices. Column n of a matrix holds the taps at the position of output n, between
+  // zeros. The taps of neighbouring columns form a band.
   unsigned band[P.windows][s.group][s.spans][kParts][2];
   auto take_taps = [&](int group) {
-    const float* own = taps + s.tap_of(group * s.group, 0, MmaLane::b_k(q, 0), g, shift);
+    const float* lane_taps = taps + s.tap_of(group * s.group, 0, MmaLane::b_k(q, 0), g, shift);
 #pragma unroll
     for (int window = 0; window < P.windows; ++window)
 #pragma unroll
@@ -192,7 +195,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
 #pragma unroll
           for (int r = 0; r < 2; ++r) {
             const int further = s.tap_of(pair, span, MmaLane::b_k(0, r), 0, 0) - s.tap_of(0, 0, 0, 0, 0);
-            const float* two_taps = own + window * s.all_taps() + further;
+            const float* two_taps = lane_taps + window * s.all_taps() + further;
             float two[2] = {two_taps[0] * scale[window], two_taps[1] * scale[window]};
 #pragma unroll
             for (int part = 0; part < kParts; ++part) band[window][pair][span][part][r] = take_part<T>(two);
@@ -236,10 +239,10 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
   // The lane's outputs of a step are pairs of neighbours in a row. Pairs of interleaved channels pass through the
   // warp's rows in shared memory.
   constexpr bool kTogether = P.aligned && P.channels > 1;
-  const int own_y = kTogether ? 0 : s.output_y(2 * q);
+  const int lane_y = kTogether ? 0 : s.output_y(2 * q);
   const int column = kTogether ? x : x + 8 * g + (P.aligned && s.tiles() == 1 ? q % 2 * 4 : 0);
-  const int rows = a.planes.out_h - y0 - own_y;
-  T* to = plane + (y0 + own_y) * a.planes.out_stride_h + column * P.channels;
+  const int rows = a.planes.out_h - y0 - lane_y;
+  T* to = plane + (y0 + lane_y) * a.planes.out_stride_h + column * P.channels;
   T* const waiting_rows = reinterpret_cast<T*>(mma_shared + s.waiting_at());
   [[maybe_unused]] T* const step_rows = waiting_rows + warp * s.patch_h * s.step_pitch();
   [[maybe_unused]] const WaitingRows<T, s.waiting_pitch()> waiting{
@@ -259,9 +262,9 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
       probe = add_zero_times<T>(word[i], probe);
     }
     if constexpr (!P.aligned || kTogether) {
-      const int own = (s.warp_w() / 8 * g + s.output_x(0, 0, 2 * q)) * P.channels, y = s.output_y(2 * q);
-      unsigned* const waits = kTogether ? reinterpret_cast<unsigned*>(step_rows + y * s.step_pitch() + own)
-                                        : waiting.words(y + step * s.patch_h, warp * kWarpColumns + own);
+      const int lane_column = (s.warp_w() / 8 * g + s.output_x(0, 0, 2 * q)) * P.channels, y = s.output_y(2 * q);
+      unsigned* const staged = kTogether ? reinterpret_cast<unsigned*>(step_rows + y * s.step_pitch() + lane_column)
+                                         : waiting.words(y + step * s.patch_h, warp * kWarpColumns + lane_column);
 #pragma unroll
       for (int h = 0; h < s.tiles(); ++h)
 #pragma unroll
@@ -269,7 +272,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
           unsigned pairs[P.channels];
 #pragma unroll
           for (int c = 0; c < P.channels; ++c) pairs[c] = word[2 * (h * P.channels + c) + half];
-          put_pixels<kTogether>(waits + s.output_x(h, half * 8, 0) * P.channels / 2, pairs);
+          put_pixels<kTogether>(staged + s.output_x(h, half * 8, 0) * P.channels / 2, pairs);
         }
       if constexpr (kTogether)
         store_step<T, s>(to, a.planes.out_stride_h, step_rows, rows - step * s.patch_h,
@@ -325,12 +328,12 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
         for (int part = kParts - 1; part >= 0; --part)
 #pragma unroll
           for (int step = 0; step < s.steps(); ++step) {
-            const int of_group = pair - step * kEach;
-            if (of_group < 0 || of_group >= s.group) continue;
+            const int group_pair = pair - step * kEach;
+            if (group_pair < 0 || group_pair >= s.group) continue;
 #pragma unroll
             for (int i = 0; i < kSets; ++i) {
-              const auto& of_taps = band[i % P.windows][of_group][span][part];
-              mma_add<T>(sum[step][i], matrix[kAhead ? pair % 2 : 0][span][i], of_taps[0], of_taps[1]);
+              const auto& band_words = band[i % P.windows][group_pair][span][part];
+              mma_add<T>(sum[step][i], matrix[kAhead ? pair % 2 : 0][span][i], band_words[0], band_words[1]);
             }
           }
       }
@@ -355,18 +358,18 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
                             StoredRows<T>{plane + y0 * a.planes.out_stride_h + x * P.channels, a.planes.out_stride_h},
                             windows, taps, bias, x, y0, mask);
   } else {
-    auto own = waiting;
-    own.data += warp * kWarpColumns;
-    if (incorrect) correct_outputs<T, s>(a, own, windows, taps, bias, x, y0, mask);
+    auto warp_rows = waiting;
+    warp_rows.data += warp * kWarpColumns;
+    if (incorrect) correct_outputs<T, s>(a, warp_rows, windows, taps, bias, x, y0, mask);
     __syncthreads();
     const int last = min(s.width(), a.planes.out_w - x0) * P.channels, count = min(s.height, a.planes.out_h - y0);
     const bool at_an_end = x0 == 0 || x0 + s.width() >= a.planes.out_w;
     T* row = plane + (y0 + warp) * a.planes.out_stride_h + x0 * P.channels;
-    const T* waits = waiting.data + warp * s.waiting_pitch();
+    const T* staged = waiting.data + warp * s.waiting_pitch();
 #pragma unroll 1
     for (int r = warp; r < count; r += s.warps()) {
-      store_waiting<s.width() * P.channels>(row, 0, last, at_an_end, reinterpret_cast<const unsigned*>(waits));
-      row += s.warps() * a.planes.out_stride_h, waits += s.warps() * s.waiting_pitch();
+      store_waiting<s.width() * P.channels>(row, 0, last, at_an_end, reinterpret_cast<const unsigned*>(staged));
+      row += s.warps() * a.planes.out_stride_h, staged += s.warps() * s.waiting_pitch();
     }
   }
 #endif

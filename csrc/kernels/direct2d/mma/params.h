@@ -10,7 +10,7 @@ namespace torch_conv::direct2d {
 // The largest window's rows and columns.
 constexpr int kMmaMost = 31;
 // Matrices of taps that registers hold at once; 7x7 for each of four channels has 20. For a larger window, registers
-// hold three pairs of rows: then ptxas finds registers for 31x31. Other numbers were not measured.
+// hold three pairs of rows: then registers suffice for 31x31. Other numbers were not measured.
 constexpr int mma_at_once(int windows) { return windows > 1 ? 20 : 18; }
 constexpr int kPairsAtOnce = 3;
 
@@ -60,7 +60,7 @@ struct MmaShape {
   constexpr int taps_h() const { return 2 * pairs + patch_h - 1; }
   constexpr int taps_w() const { return 8 * spans + patch_w; }
   // Columns from tile to tile. If outputs wait, tiles overlap, so that each stores whole vectors of 16 bytes.
-  constexpr int step(bool waits) const { return waits ? width() - 8 : width(); }
+  constexpr int step(bool is_staged) const { return is_staged ? width() - 8 : width(); }
   constexpr int all_taps() const { return taps_h() * taps_w(); }
   // Bytes of shared memory: the box, the windows' taps, a barrier, numbers of every warp, and rows of outputs. Waiting
   // rows start up to 14 bytes behind their pitch. Interleaved channels that do not wait have a warp's rows of a step.
@@ -69,9 +69,9 @@ struct MmaShape {
   constexpr int waiting_at() const { return (barrier_at() + 8 + 4 * windows * warps() + 15) / 16 * 16; }
   constexpr int waiting_pitch() const { return width() * channels + 8; }
   constexpr int step_pitch() const { return warp_w() * channels + 8; }
-  constexpr int shared_bytes(bool waits) const {
+  constexpr int shared_bytes(bool is_staged) const {
     const int step_rows = channels > 1 ? warps() * patch_h * step_pitch() : 0;
-    return waiting_at() + 2 * (waits ? height * waiting_pitch() : step_rows);
+    return waiting_at() + 2 * (is_staged ? height * waiting_pitch() : step_rows);
   }
 
   // The pixel of A[m][k] of subtile `h`, from the window's start over the lane group's first output.

@@ -157,10 +157,10 @@ struct LaneOutput {
         memcpy(&word, pack.v + p, sizeof(word));
         store_pack_if(inside && lane * per + 32 * p < last, first_word + p / per * pixels * a.out_pixel, word);
       }
-    } else if constexpr (W::aligned && !W::shape.waits) {
+    } else if constexpr (W::aligned && !W::shape.is_staged) {
       const int at = W::groups ? W::offset(tile + lane * N, a.out_pixel) : lane * N;
       store_pack_if(inside && lane * N < last, to + at, pack);
-    } else if constexpr (!W::shape.waits) {
+    } else if constexpr (!W::shape.is_staged) {
 #pragma unroll
       for (int p = 0; p < N; ++p)
         if (inside && lane + 32 * p >= first && lane + 32 * p < last) to[lane + 32 * p] = pack.v[p];
@@ -185,7 +185,7 @@ template <typename T, class W, int kWindows = 1, class Box, typename O>
 __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const Box& box, int top, int column,
                                              const LaneOutput<T, O, W>& out,
                                              const float (&tap)[kWindows * W::window.kh * W::window.kw]) {
-  constexpr TileShape shape = W::shape;
+  constexpr PlaneTileShape shape = W::shape;
   constexpr int N = shape.lane_values;
   float sum[shape.rows][N];
   unroll<0, (shape.rows - 1) * W::window.stride + W::window.rows()>([&](auto r) {
@@ -251,25 +251,29 @@ __device__ __forceinline__ void add_group(const Box& box, int top, int column, c
 //   group 0: window rows 0 .. G - 1     sum[o] += rows o .. o + G - 1 of the tile
 //   group 1: window rows G .. 2 G - 1   sum[o] += rows o + G .. o + 2 G - 1
 //
-// float32 4096^2, one NVIDIA H200, us, 9x9, 11x11, 13x13, 15x15: taps in uniform registers 67, 92, 121, 150; in vector
-// registers, loaded for each row of the tile, 77, 119, 158, 224.
-// Beyond 81 taps the groups run in a loop: its code stays in the instruction cache (15x15 150 us, unrolled 192).
-// Smaller windows are slower in a loop (8x8 56 us, unrolled 51).
+// float32 4096^2, one NVIDIA H200, us:
+//
+//                                                        9x9  11x11  13x13  15x15
+//     taps in uniform registers                           67     92    121    150
+//     in vector registers, loaded for each row of tile    77    119    158    224
+//
+// With more than 81 taps the groups run in a loop, whose code stays in the instruction cache. us in a loop and
+// unrolled: 15x15 150, 192; 8x8 56, 51.
 template <typename T, class W, class Box, int rows, int N>
 __device__ __forceinline__ void add_groups(const Box& box, int top, int column, const float* taps,
                                            float (&sum)[rows][N]) {
   constexpr PlaneWindow w = W::window;
-  constexpr int G = tap_group(w.kh, w.kw), rest = w.kh % G, unrolled = w.kh * w.kw > 81 ? 1 : w.kh;
-  if constexpr (rest > 0) add_group<T, W, rest>(box, top, column, taps, sum);
+  constexpr int G = tap_group(w.kh, w.kw), remainder = w.kh % G, unrolled = w.kh * w.kw > 81 ? 1 : w.kh;
+  if constexpr (remainder > 0) add_group<T, W, remainder>(box, top, column, taps, sum);
 #pragma unroll unrolled
-  for (int first = rest; first < w.kh; first += G)
+  for (int first = remainder; first < w.kh; first += G)
     add_group<T, W, G>(box, top + first * w.step_y, column, taps + first * tile_tap_pitch(w.kw), sum);
 }
 
 template <typename T, class W, class Box, typename O>
 __device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const Box& box, int top, int column,
                                               const LaneOutput<T, O, W>& out, const float* taps) {
-  constexpr TileShape shape = W::shape;
+  constexpr PlaneTileShape shape = W::shape;
   float sum[shape.rows][shape.lane_values] = {};
   add_groups<T, W>(box, top, column, taps, sum);
   unroll<0, shape.rows>([&](auto o) { out.store(a, o, sum[o]); });
@@ -298,7 +302,7 @@ template <typename T, class W, class Box, typename O>
 __device__ __forceinline__ void sum_channels(const PlaneArgs& a, const Box& box, int top, int column,
                                              const LaneOutput<T, O, W>& out, const float* taps) {
   static_assert(std::is_same_v<T, O> && W::window.stride == 1, "outputs stand where inputs stood");
-  constexpr TileShape shape = W::shape;
+  constexpr PlaneTileShape shape = W::shape;
   constexpr PlaneWindow w = W::window;
   constexpr int C = w.channel_windows, N = shape.lane_values;
   const int first_channel = C - a.lead % C;

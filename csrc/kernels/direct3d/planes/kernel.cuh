@@ -68,7 +68,7 @@ __device__ __forceinline__ void write(bool condition, unsigned char* to, const f
 }
 
 // Bytes from a stage's start to a thread's columns of one input row, and to the columns left and right of them.
-struct Row {
+struct RowOffsets {
   unsigned middle, left, right;
 };
 
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   run.end = min(run.begin + a.chunk, a.total);
   __syncthreads();
 
-  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // tells the compiler that all lanes have the same
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // makes the value uniform for the compiler
   if (warp >= kWarps) {
     move_planes<T, kInPlace>(a, run, skip_zeros, planes_stages, full, empty, warp - kWarps);
     return;
@@ -117,12 +117,12 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   const int x_left = map_index(x0 - 1, a.w, a.border), x_right = map_index(x0 + PX, a.w, a.border);
   auto row_at = [&](int y) {
     const unsigned row = kPlanesCell + slot * a.slot_bytes + y * pitch;
-    return y < 0 ? Row{0, 0, 0}
-                 : Row{row + x0 * unsigned(sizeof(T)), x_left < 0 ? 0 : row + x_left * unsigned(sizeof(T)),
-                       x_right < 0 ? 0 : row + x_right * unsigned(sizeof(T))};
+    return y < 0 ? RowOffsets{0, 0, 0}
+                 : RowOffsets{row + x0 * unsigned(sizeof(T)), x_left < 0 ? 0 : row + x_left * unsigned(sizeof(T)),
+                              x_right < 0 ? 0 : row + x_right * unsigned(sizeof(T))};
   };
-  const Row above = row_at(map_index(y0 - 1, a.h, a.border)), inside = row_at(y0),
-            below = row_at(map_index(y0 + RY, a.h, a.border));
+  const RowOffsets above = row_at(map_index(y0 - 1, a.h, a.border)), inside = row_at(y0),
+                   below = row_at(map_index(y0 + RY, a.h, a.border));
   const int step_left = x_left < 0 ? 0 : pitch, step_right = x_right < 0 ? 0 : pitch;
 
   // The taps of this thread's channel; a uniform warp spreads them over its lanes.
@@ -186,9 +186,9 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
         float t[27];
 #pragma unroll
         for (int i = 0; i < 27; ++i) t[i] = tap_of(i);
-        Row row{at_in + above.middle, at_in + above.left, at_in + above.right};
+        RowOffsets row{at_in + above.middle, at_in + above.left, at_in + above.right};
         unsigned middle_before = 0;
-        float fresh[RY][PX];
+        float next_sum[RY][PX];
 #pragma unroll
         for (int r = 0; r < RY + 2; ++r) {
           float v[PX + 2];
@@ -204,12 +204,12 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
             for (int l = 2; l >= 0; --l)
 #pragma unroll
               for (int p = 0; p < PX; ++p) {
-                float s = l == 2 ? sum[0][o][p] : l == 1 ? sum[1][o][p] : i == 0 ? 0.f : fresh[o][p];
+                float s = l == 2 ? sum[0][o][p] : l == 1 ? sum[1][o][p] : i == 0 ? 0.f : next_sum[o][p];
 #pragma unroll
                 for (int j = 0; j < 3; ++j) s = fmaf(t[l * 9 + i * 3 + j], v[p + j], s);
                 if (l == 2) sum[0][o][p] = s;
                 else if (l == 1) sum[1][o][p] = s;
-                else fresh[o][p] = s;
+                else next_sum[o][p] = s;
               }
             if (i == 2) {
               write<T>(o >= stored, kInPlace ? base + (middle_before + to_out) : out, sum[0][o], bias);
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
 #pragma unroll
         for (int o = 0; o < RY; ++o)
 #pragma unroll
-          for (int p = 0; p < PX; ++p) sum[0][o][p] = sum[1][o][p], sum[1][o][p] = fresh[o][p];
+          for (int p = 0; p < PX; ++p) sum[0][o][p] = sum[1][o][p], sum[1][o][p] = next_sum[o][p];
       }
       tma::warp_arrive(&empty[stage]);
       out_stage = mid_stage;

@@ -69,9 +69,9 @@ struct LanePosition {
   uint32_t middle, left, right, left_pitch, right_pitch;
 };
 
-template <typename T, int K, StreamingShape S>
+template <typename T, int K, VolumeTile S>
 __device__ __forceinline__ LanePosition lane_position(int row, int x) {
-  using At = Stage<T, K, S>;
+  using At = RingStage<T, K, S>;
   const bool first = x == 0, last = x + S.pixels == At::width;
   LanePosition at{.middle = uint32_t(row * At::width + x),
                   .left = uint32_t(first ? At::left + (row + 1) * At::side : row * At::width + x),
@@ -123,14 +123,12 @@ __device__ __forceinline__ void add_window_row(float (&tap)[K], uint32_t taps, u
     float next[K];
     load_taps<K>(next, taps + (K - l) * tap_pitch(K) * 4);
     if (kAll || wanted >> l & 1) {
+      float(&slot)[Rows][N] = l == K - 1 ? done : sum[l < K - 1 ? l : 0];
       float s[Rows][N];
 #pragma unroll
       for (int o = 0; o < Rows; ++o)
 #pragma unroll
-        for (int p = 0; p < N; ++p)
-          s[o][p] = !kFirst ? (l == K - 1 ? done[o][p] : sum[l < K - 1 ? l : 0][o][p])
-                    : l > 0 ? sum[l > 0 ? l - 1 : 0][o][p]
-                            : 0.f;
+        for (int p = 0; p < N; ++p) s[o][p] = !kFirst ? slot[o][p] : l > 0 ? sum[l > 0 ? l - 1 : 0][o][p] : 0.f;
 #pragma unroll
       for (int j = 0; j < K; ++j)
 #pragma unroll
@@ -140,7 +138,7 @@ __device__ __forceinline__ void add_window_row(float (&tap)[K], uint32_t taps, u
 #pragma unroll
       for (int o = 0; o < Rows; ++o)
 #pragma unroll
-        for (int p = 0; p < N; ++p) (l == K - 1 ? done[o][p] : sum[l < K - 1 ? l : 0][o][p]) = s[o][p];
+        for (int p = 0; p < N; ++p) slot[o][p] = s[o][p];
     }
 #pragma unroll
     for (int j = 0; j < K; ++j) tap[j] = next[j];
@@ -150,7 +148,7 @@ __device__ __forceinline__ void add_window_row(float (&tap)[K], uint32_t taps, u
 // Adds a plane to the sums of the output planes in `wanted`. Bit l: the output plane that sees it under plane l of the
 // window. Shared memory holds the taps as (row, plane from the last to the first, column). The loop over the window's
 // rows is unrolled as far as the rows of pixels in registers take turns, which keeps the code small.
-template <typename T, int K, StreamingShape S, bool kAll>
+template <typename T, int K, VolumeTile S, bool kAll>
 __device__ __forceinline__ void add_window(uint32_t stage, const LanePosition& at, uint32_t taps, unsigned wanted,
                                            float (&sum)[K - 1][S.rows][S.pixels], float (&done)[S.rows][S.pixels]) {
   constexpr int N = S.pixels, R = K / 2, row_bytes = K * tap_pitch(K) * 4, pitch = S.width() * sizeof(T);
@@ -177,7 +175,7 @@ __device__ __forceinline__ void add_window(uint32_t stage, const LanePosition& a
 }
 
 // Adds a plane under 3^3, whose taps are registers or kernel parameters: one row of pixels after the other.
-template <typename T, int K, StreamingShape S>
+template <typename T, int K, VolumeTile S>
 __device__ __forceinline__ void add_rows(uint32_t stage, const LanePosition& at, const float (&tap)[K * K * K],
                                          float (&sum)[K - 1][S.rows][S.pixels], float (&done)[S.rows][S.pixels]) {
   constexpr int N = S.pixels, R = K / 2, pitch = S.width() * sizeof(T);
@@ -246,8 +244,8 @@ __global__ void __launch_bounds__(P.shape(sizeof(T)).threads(), P.shape(sizeof(T
                        const __grid_constant__ std::conditional_t<P.constant, ConstantTaps, ParamTaps> param_taps) {
   using A = acc_t<T>;
   constexpr int K = P.k;
-  constexpr StreamingShape S = P.shape(sizeof(T));
-  using At = Stage<T, K, S>;
+  constexpr VolumeTile S = P.shape(sizeof(T));
+  using At = RingStage<T, K, S>;
   constexpr int N = S.pixels, R = K / 2;
   static_assert(K == 3 || !P.constant);
   // A barrier's wait distinguishes odd and even phases only: no loader may be a whole ring behind another.
@@ -257,7 +255,7 @@ __global__ void __launch_bounds__(P.shape(sizeof(T)).threads(), P.shape(sizeof(T
   [[maybe_unused]] __shared__ uint64_t landed[kMostStages], ready[kMostStages], empty[kMostStages];
   __shared__ Patches<K, S.rows_in(K)> patches;
 
-  const StreamingPosition at = streaming_position(a, At::width, S.height());
+  const VolumePosition at = streaming_position(a, At::width, S.height());
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, planes = at.planes + K - 1;
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - R, bz = at.z + a.shift_z - R;
   const bool edge = bx - R < 0 || by < 0 || min(at.x + At::width, a.volumes.out_w) + a.shift_x + R > a.volumes.in_w ||

@@ -10,7 +10,7 @@ namespace torch_conv::direct3d {
 
 // A block of warps_x * warps_y computing warps owns a tile of `height` rows and streams along z. A lane owns `pixels`
 // neighbours of `rows` rows.
-struct StreamingShape {
+struct VolumeTile {
   int pixels, rows, warps_x, warps_y;
   int stages;    // planes of the ring
   int resident;  // blocks of a multiprocessor; the cap of the registers follows from it
@@ -47,8 +47,8 @@ constexpr int streaming_tap_bytes(int k) { return (k * k * tap_pitch(k) * 4 + 12
 //     7^3, 4 x 2 pixels, two blocks of 4 computing warps       262-278
 //       three blocks (128 registers, spills)                   293
 //       4 x 3 pixels; 8 x 2 (spills)                           298; 298
-constexpr StreamingShape streaming_shape(int bytes, int k, bool wide, bool patched) {
-  StreamingShape s{.pixels = 4, .rows = 4, .warps_x = 1, .warps_y = 4, .stages = 4, .resident = 2, .loaders = 2};
+constexpr VolumeTile streaming_shape(int bytes, int k, bool wide, bool patched) {
+  VolumeTile s{.pixels = 4, .rows = 4, .warps_x = 1, .warps_y = 4, .stages = 4, .resident = 2, .loaders = 2};
   if (k == 7) s.rows = 2;
   if (bytes == 1) s.pixels = 8, s.rows = k == 3 ? 2 : 1;
   if (k > 3 || bytes == 1) return s;
@@ -68,7 +68,7 @@ struct StreamingPolicy {
   bool wide, patched;  // as streaming_shape takes them
   bool bulk;           // bulk copies load planes, else all threads do
   bool constant;       // the taps are kernel parameters (ConstantTaps)
-  constexpr StreamingShape shape(int bytes) const { return streaming_shape(bytes, k, wide, patched); }
+  constexpr VolumeTile shape(int bytes) const { return streaming_shape(bytes, k, wide, patched); }
 };
 
 // Offsets inside a row fit into 32 bits; rows, planes and volumes are addressed with 64.

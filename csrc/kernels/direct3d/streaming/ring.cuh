@@ -9,8 +9,8 @@
 namespace torch_conv::direct3d {
 
 // One plane in shared memory: elements (r, i) of row r and column i, -side <= i < width + side.
-template <typename T, int K, StreamingShape S>
-struct Stage {
+template <typename T, int K, VolumeTile S>
+struct RingStage {
   static constexpr int side = 16 / sizeof(T), rows = S.rows_in(K), width = S.width();
   static constexpr int left = S.main_bytes(sizeof(T), K) / sizeof(T);  // elements before the left sides
   static constexpr int right = left + S.side_bytes(K) / sizeof(T);
@@ -22,11 +22,11 @@ struct Stage {
 };
 
 // The first output of a block's tile, planes of its chunk, channel and sample.
-struct StreamingPosition {
+struct VolumePosition {
   int x, y, z, planes, c, n;
 };
 
-__device__ __forceinline__ StreamingPosition streaming_position(const VolumeArgs& a, int width, int height) {
+__device__ __forceinline__ VolumePosition streaming_position(const VolumeArgs& a, int width, int height) {
   const StreamingGrid::Position tile = a.grid.at(blockIdx.x);
   const int z = tile.chunk * a.chunk;
   return {tile.x * width - a.lead, tile.y * height, z, min(a.chunk, a.volumes.out_d - z), tile.c, tile.n};
@@ -44,7 +44,7 @@ struct Patches {
 };
 
 // One thread computes the border map, once for all planes.
-template <typename T, int K, StreamingShape S>
+template <typename T, int K, VolumeTile S>
 __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.rows_in(K)>& to) {
   using P = Patches<K, S.rows_in(K)>;
   constexpr int R = K / 2, rows = S.rows_in(K), width = S.width();
@@ -71,11 +71,11 @@ __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.r
 }
 
 // A circular border repeats the plane's far side, mostly outside the tile. A warp reads these elements into registers
-// while the plane's copy runs. 3^3 float32 512^3 on one NVIDIA H200: 550 us where the warp reads them after the copy;
-// other borders 284. The first K / 2 columns and rows are all that a centred window needs.
-template <typename T, int K, StreamingShape S>
+// while the plane's copy runs. 3^3 float32 512^3 on one NVIDIA H200: 550 us if the warp reads these elements after the
+// copy; other borders 284. The first K / 2 columns and rows are all that a centred window needs.
+template <typename T, int K, VolumeTile S>
 struct FarSide {
-  using At = Stage<T, K, S>;
+  using At = RingStage<T, K, S>;
   using Patches = direct3d::Patches<K, S.rows_in(K)>;
   static constexpr int R = K / 2, batches_down = ceil_div(At::rows, 32), batches = ceil_div(At::width + 2 * R, 32);
   T column[R][batches_down], row[R][batches];
@@ -119,10 +119,10 @@ struct FarSide {
 
 // One warp replaces the zeros outside the plane by the border's elements: first columns of rows inside the plane, then
 // whole rows. With `far_side` the warp leaves out the elements that FarSide writes.
-template <typename T, int K, StreamingShape S>
+template <typename T, int K, VolumeTile S>
 __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane, T* shared, int bx, int by,
                                             const Patches<K, S.rows_in(K)>& patches, bool far_side) {
-  using At = Stage<T, K, S>;
+  using At = RingStage<T, K, S>;
   using P = Patches<K, S.rows_in(K)>;
   constexpr int R = K / 2, vector = 16 / sizeof(T);
   const int lane = threadIdx.x % 32;
@@ -165,11 +165,14 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
 }
 
 // All warps load a plane into the layout of the bulk copies, with zeros outside. The caller makes a barrier after it.
-// Unaligned rows arrive element by element, many loads at once. 3^3 on 189 x 233 x 197, one NVIDIA H200: float32 88 us,
-// row after row 122; uint8 75 and 95.
-template <typename T, int K, StreamingShape S>
+// Unaligned rows arrive element by element, many loads at once. The figures are us with many loads at once and with one
+// row after the other:
+//
+//     3^3 on 189 x 233 x 197, one NVIDIA H200   float32 88, 122; uint8 75, 95
+//
+template <typename T, int K, VolumeTile S>
 __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* plane, T* shared, int bx, int by) {
-  using At = Stage<T, K, S>;
+  using At = RingStage<T, K, S>;
   constexpr int vector = 16 / sizeof(T), R = K / 2, warps = S.warps() + S.loaders, each = At::width / 32;
   constexpr int batch = each > 8 ? 1 : 2;  // rows
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -235,12 +238,12 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
 //     uint8   3^3  557 |  521,  618 |  580      float32 3^3  784 |  782,  791 |  787
 //     float16 5^3 1640 | 1620, 1730 | 1693              5^3 1763 | 1732, 1760 | 1726
 //             7^3 4450 | 4405, 4525 | 4509              7^3 4083 | 4046, 4180 | 4142
-template <typename T, int K, StreamingShape S, typename Map>
+template <typename T, int K, VolumeTile S, typename Map>
 __device__ __forceinline__ void load_ring(const Map& map, const Map& side_map, const VolumeArgs& a,
-                                          const StreamingPosition& at, T* ring, uint64_t* landed, uint64_t* ready,
+                                          const VolumePosition& at, T* ring, uint64_t* landed, uint64_t* ready,
                                           uint64_t* empty, bool post, const Patches<K, S.rows_in(K)>* patches) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  using At = Stage<T, K, S>;
+  using At = RingStage<T, K, S>;
   const int lane = threadIdx.x % 32, ci = at.c / a.multiplier, planes = at.planes + K - 1;
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - K / 2, bz = at.z + a.shift_z - K / 2;
   const bool zeros = a.border == Border::zero_output || (a.border == Border::constant && a.value == acc_t<T>(0));

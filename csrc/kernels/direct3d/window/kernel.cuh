@@ -64,7 +64,7 @@ __device__ __forceinline__ void add_row(const RowStart<Pixels, Sums, A>& start, 
   for (int n = 0; n <= parts; ++n) pixel[n] = start.pixel[n];
 #pragma unroll
   for (int o = 0; o < Sums; ++o) tap[0][o] = start.tap[o], taps[o] = row_taps[o];
-  int rest = kw;
+  int taps_left = kw;
   // Adds the four taps of step u; returns false at the end of the row.
   const auto step = [&](auto step_index) {
     constexpr int u = decltype(step_index)::value, ahead = u + parts + 1;
@@ -75,10 +75,10 @@ __device__ __forceinline__ void add_row(const RowStart<Pixels, Sums, A>& start, 
         for (int q = 0; q < Pixels; ++q)
           sum[Lo + o][q] = fma(tap[u % 2][o].v[t], pixel[u + (q + t) / 4].v[(q + t) % 4], sum[Lo + o][q]);
     };
-    if (rest < 4) {
-      if (rest > 0) add(0);
-      if (rest > 1) add(1);
-      if (rest > 2) add(2);
+    if (taps_left < 4) {
+      if (taps_left > 0) add(0);
+      if (taps_left > 1) add(1);
+      if (taps_left > 2) add(2);
       return false;
     }
     // Loads pixels and taps of the next step. The values after the last step are not used.
@@ -86,7 +86,7 @@ __device__ __forceinline__ void add_row(const RowStart<Pixels, Sums, A>& start, 
 #pragma unroll
     for (int o = 0; o < Sums; ++o) tap[(u + 1) % 2][o] = four(taps[o] + 4 * (u + 1));
     add(0), add(1), add(2), add(3);
-    rest -= 4;
+    taps_left -= 4;
     return true;
   };
   while (step(Index<0>{}) && step(Index<1>{}) && step(Index<2>{}) && step(Index<3>{})) {
