@@ -102,7 +102,7 @@ class DirectRows {
     }
   }
 
-  // Locates the planes under the windows of output plane z: all, or with Border::skip those inside.
+  // Locates the planes under the windows of output plane z: all planes, or with Border::skip the planes inside.
   void locate_planes(int64_t z) {
     const Placement& place = p_.place;
     const int64_t first = z * place.stride_z - place.pad_z, step = place.dilation_z;

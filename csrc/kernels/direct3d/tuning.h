@@ -15,7 +15,8 @@ inline const char* planes_is_slower(const Direct& p, const Arch& arch) {
   return suits ? nullptr : "most threads would be idle";
 }
 
-// Only `streaming` reads planes of other shards. It is faster where it is also the choice for the shard alone.
+// Only `streaming` reads planes of other shards. `streaming` is faster if it is also the choice for the shard without
+// peers.
 inline const char* streaming_tma_of_shards_is_slower(const Direct& p, const Arch& arch) {
   Direct without_peers = p;
   without_peers.peers = {};

@@ -10,8 +10,8 @@
 //     two registers of floats  a1 | a3 | a5 | a7 | ...
 //
 // A tile sums P outputs of a row at once, each in two registers. In PixelPairs, a pair of pixels serves every output
-// over it. A row of taps has two forms: words for windows that begin with a pair, and for those that begin with the
-// second pixel of a pair. In ChannelHalves, each tap and register takes one multiply-add.
+// over it. A row of taps has two forms: words for windows that begin with a pair, and words for windows that begin with
+// the second pixel of a pair. In ChannelHalves, each tap and register takes one multiply-add.
 
 // Outputs x ... x + P of a row, for 32 channels.
 struct PairChannelTile {

@@ -23,7 +23,7 @@ inline const char* channels_refusal(const Depthwise& p) {
   return nullptr;
 }
 
-// Lanes are channels after all: those of one sample, each with one output.
+// The lanes of BLOCKS are the channels of one sample, with one output for each input channel.
 inline const char* blocks_refusal(const Depthwise& p) {
   if (p.in.dtype == Dtype::f64) return "float64";
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row are not contiguous";
@@ -67,7 +67,7 @@ inline const char* block_pairs_refusal(const Depthwise& p) {
   return pair_tile_refusal(p);
 }
 
-// STRIPS reads planes from the image itself. It has tiles for small square windows at strides of 1 and 2.
+// STRIPS reads planes from the image itself, and has tiles for small square windows at strides of 1 and 2.
 inline const char* strip_refusal(const Depthwise& p, int64_t most, int64_t most_of_two) {
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row are not contiguous";
   const Placement& at = p.place;

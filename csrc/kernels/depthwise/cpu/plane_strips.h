@@ -5,8 +5,8 @@
 //     row 1   ( 0)[x x x x ... x x x x x x]
 //     row 2   ( 0)[x x x x ... x x x x x x]
 //
-// A tile is kStripRows rows of sums, two registers each. It loads the registers of an input row once (at steps of 2,
-// even and odd pixels apart) for every row of sums over it. Nothing is copied before. The template argument Strip
+// A tile is kStripRows rows of sums, two registers each. The tile loads the registers of an input row once (at steps of
+// 2, even and odd pixels apart) for every row of sums over it. Nothing is copied before. The template argument Strip
 // defines the contents of a register: FloatStrip below, PairStrip in pairs.h.
 
 // Calls f.operator()<i>() for i = 0 ... N - 1, unrolled by the compiler: registers in arrays stay registers.
@@ -16,7 +16,7 @@ TC_HD void unrolled(F f) {
   (std::make_integer_sequence<int, N>{});
 }
 
-// A mask of those elements a ... a + 32 that are inside a row of `size`.
+// A mask of the elements a ... a + 32 that are inside a row of `size`.
 TC_HD __mmask32 lanes_inside(int64_t a, int64_t size) { return first_lanes(size - a) & ~(a < 0 ? first_lanes(-a) : 0); }
 
 // Rows of a tile. On a map of 14 rows, tiles of 4 waste fewer rows than tiles of 8. Cycles for 16 outputs, bfloat16

@@ -11,7 +11,7 @@ struct LargeMmaPolicy {
   int rows = 0;                      // output rows of a warp in every strip
   int blocks = 0;                    // of 8 output columns of a warp
   int spans = 0;                     // blocks of 8 input columns that a block of outputs reads
-  int lag = 0;                       // the first of them is block `lag` of those that a warp reads
+  int lag = 0;                       // the first of these spans is block `lag` of a warp's input blocks
   int pair_stride = 1;               // a pair is blocks 0 and 1, 2 and 3, ... (1) or 0 and 2, 1 and 3, 4 and 6, ... (2)
   int first_pair = 0, end_pair = 0;  // pairs of input blocks inside the image
   bool guard = false;                // these pairs depend on the warp

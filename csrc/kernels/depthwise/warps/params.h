@@ -26,7 +26,7 @@ struct WarpsArgs {
   int vectors;                  // of a row
   int pad_y;
   int each;         // vectors of a strip, without its halo
-  unsigned strips;  // in all; innermost: those of a row, rows of strips, planes
+  unsigned strips;  // in all; order from the innermost: strips of a row, rows of strips, planes
   FastDivisor strips_x, strips_y, channels, multiplier;
 };
 

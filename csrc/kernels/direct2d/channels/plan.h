@@ -9,7 +9,7 @@ namespace torch_conv::direct2d {
 // The distribution of an image's vectors over threads.
 struct ChannelShape {
   int values = 0, rows = 0;        // channels of a vector, rows of a strip
-  int64_t vectors = 0, group = 0;  // of a pixel: all, and those that neighbouring threads own
+  int64_t vectors = 0, group = 0;  // of a pixel: all, and the vectors of neighbouring threads
 };
 
 void launch_channels(const Direct& p, const Plan& plan, const Site& site);

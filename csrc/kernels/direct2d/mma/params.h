@@ -133,7 +133,7 @@ constexpr MmaShape mma_shape(int kh, int kw, int channels, int windows) {
 // Template argument of MMA's kernels: the window, and how a tile is loaded and stored.
 struct MmaPolicy {
   int kh, kw;
-  int channels, windows;  // as MmaShape has them
+  int channels, windows;  // see MmaShape
   bool bulk;              // one bulk copy loads the box, else copies of single threads
   bool aligned;           // rows of outputs start on 16 bytes and leave from registers, else they wait in shared memory
   bool odd;               // windows start on odd columns of a bulk copy's box: two words hold a word of a matrix

@@ -8,7 +8,8 @@ namespace torch_conv::direct2d {
 
 void launch_mma(const Direct& p, const Plan& plan, const Site& site);
 
-// Interleaved channels that one block computes: those of HWC images. With a bias, which belongs to a plane, one.
+// Interleaved channels that one block computes: the channels of an HWC image, or one with a bias, which belongs to a
+// plane.
 inline int64_t mma_channels(const Direct& p) {
   return p.groups == p.in.c && !p.bias ? hwc_channels(p.in, p.out, p.peers) : 1;
 }

@@ -84,7 +84,7 @@ struct PlaneTileShape {
   int pad;   // columns that the box has left and right of the tile
   int stride;
   int spare;       // columns behind a row of shared memory
-  int overlap;     // columns that the next tile computes, too: each tile then stores whole vectors of 16 bytes
+  int overlap;     // columns that the next tile also computes: each tile then stores whole vectors of 16 bytes
   bool is_staged;  // rows of outputs wait in shared memory
   int pixel;       // columns from output to output: the channels where a block computes one after the other, else 1
   static constexpr int warps = 4;
@@ -137,12 +137,12 @@ constexpr PlaneTileShape tile_shape(int in_bytes, int out_bytes, const PlaneWind
 
 // Template argument of TILE's kernels: the window, and how a tile is loaded and stored.
 struct TilePolicy {
-  int kh, kw, step_y, step_x, stride;  // as PlaneWindow has them
+  int kh, kw, step_y, step_x, stride;  // see PlaneWindow
   bool bulk;                           // one bulk copy loads the box, else copies of single threads
   bool aligned;                        // rows of outputs start on 16 bytes
   bool bias;
   bool groups;          // a group of step_x interleaved channels is an image of its own
-  int channel_windows;  // as PlaneWindow has them
+  int channel_windows;  // see PlaneWindow
   constexpr PlaneWindow window() const {
     return {kh, kw, step_y, step_x, stride, channel_windows, groups && channel_windows};
   }

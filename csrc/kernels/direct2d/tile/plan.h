@@ -9,7 +9,7 @@ namespace torch_conv::direct2d {
 struct TileKind {
   bool bulk = false;        // boxes by bulk copies
   int group = 0;            // channels of a group that is an image of its own, or 0
-  int channel_windows = 0;  // as PlaneWindow has them
+  int channel_windows = 0;  // see PlaneWindow
 };
 
 struct TileConfig {

@@ -65,7 +65,7 @@ constexpr int kMostStages = 8;
 // Template argument of STREAMING's kernels.
 struct StreamingPolicy {
   int k;               // the window is k^3
-  bool wide, patched;  // as streaming_shape takes them
+  bool wide, patched;  // arguments of streaming_shape
   bool bulk;           // bulk copies load planes, else all threads do
   bool constant;       // the taps are kernel parameters (ConstantTaps)
   constexpr VolumeTile shape(int bytes) const { return streaming_shape(bytes, k, wide, patched); }

@@ -11,8 +11,8 @@ struct VolumeStreamingConfig {
   VolumeTile shape;
   int stages;     // of the ring
   int lead;       // columns that the grid of tiles starts left of the output
-  bool bulk;      // as StreamingPolicy has it
-  bool constant;  // as StreamingPolicy has it
+  bool bulk;      // see StreamingPolicy
+  bool constant;  // see StreamingPolicy
 };
 
 void launch_streaming(const Direct& p, const Plan& plan, const Site& site);
@@ -48,7 +48,7 @@ inline const char* plain_shards_refusal(const Direct& p, const Arch& arch) {
 }
 
 // Output planes of one block. A block reads k - 1 planes more than it writes, and takes as long as `start` planes to
-// fill its ring: large chunks cost least. Whole waves of `slots` blocks cost least, too.
+// fill its ring: large chunks, and whole waves of `slots` blocks, cost least.
 inline int64_t chunk_of(int64_t depth, int64_t tiles, int64_t slots, int64_t k, int64_t start) {
   int64_t best = depth, best_cost = ceil_div(tiles, slots) * (depth + k - 1 + start);
   for (int64_t waves = 1; waves <= 6; ++waves) {
