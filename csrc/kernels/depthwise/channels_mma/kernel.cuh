@@ -92,9 +92,9 @@ __global__ void __launch_bounds__(tile.channels * 8, tile.resident)
     unsigned char* const to = stages + stage * kStageBytes;
     const int x = step.x - int(a.p.place.pad_x), y = step.block * kRows;
     if (only_above) {
-      constexpr int skipped = kRows - (KH - 1);
+      constexpr int kSkipped = kRows - (KH - 1);
       tma::barrier_expect(&full[stage], (KH - 1) * t.row_bytes());
-      tma::load_box(to + skipped * t.row_bytes(), &above, &full[stage], channel, x, step.n, y + skipped);
+      tma::load_box(to + kSkipped * t.row_bytes(), &above, &full[stage], channel, x, step.n, y + kSkipped);
     } else {
       tma::barrier_expect(&full[stage], kRows * t.row_bytes());
       tma::load_box(to, &in, &full[stage], channel, x, step.n, y);

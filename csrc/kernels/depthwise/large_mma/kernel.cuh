@@ -11,12 +11,13 @@
 // clang-format on
 //
 // M counts images of a batch times strips of S rows of one image: 16 images, one image in 16 strips, or between.
-// A warp computes `rows` output rows of every strip and `blocks` blocks of 8 columns. It adds input row u to output row
-// j by window row u - j. So the registers of window rows rotate, and each input row loads one new window row.
+// A warp computes `rows` output rows of every strip and `blocks` blocks of 8 columns. The warp adds input row u to
+// output row j by window row u - j. So the registers of window rows rotate, and each input row loads one new window
+// row.
 //
-// Shared memory holds the rows and columns of the images that the tile reads (32x32: 33 KB for 16 images). It has no
-// halo: pairs of blocks and rows outside are left out. Pitches put 8 rows of M into different banks. Window rows have
-// zeros on both sides. A second copy is shifted by one tap, so that every pair of taps is an aligned word.
+// Shared memory holds the rows and columns of the images that the tile reads (32x32: 33 KB for 16 images). The tile has
+// no halo: pairs of blocks and rows outside are left out. Pitches put 8 rows of M into different banks. Window rows
+// have zeros on both sides. A second copy is shifted by one tap, so that every pair of taps is an aligned word.
 //
 // 31x31 on 32 columns: an input row takes 4 rows x (6 k16 + 2 k8) mma, 2 ldmatrix and 5 loads of taps.
 // Device memory per pixel: 1 read, 1 write. 2 kh kw flops. The mma at 31x31 do 1.9 times as many: 7 blocks of 8 taps

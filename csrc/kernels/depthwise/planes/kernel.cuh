@@ -43,15 +43,15 @@ __device__ __forceinline__ void load_vector(const T* from, bool inside, T* to) {
 // points to that column.
 template <PlanesPolicy S, typename T, int N>
 __device__ __forceinline__ void load_row(const T* from, int x, float (&to)[N]) {
-  constexpr int size = sizeof(T);
-  constexpr int E = gcd(gcd(16, S.w * size), S.px * S.stride_x * size) / size;  // elements of a vector
-  constexpr int first = floor_div(-S.pad_x, E), last = floor_div(N - 1 - S.pad_x, E);
-  constexpr int most_x = (S.strips() - 1) * S.px * S.stride_x;
+  constexpr int kSize = sizeof(T);
+  constexpr int E = gcd(gcd(16, S.w * kSize), S.px * S.stride_x * kSize) / kSize;  // elements of a vector
+  constexpr int kFirst = floor_div(-S.pad_x, E), kLast = floor_div(N - 1 - S.pad_x, E);
+  constexpr int kMostX = (S.strips() - 1) * S.px * S.stride_x;
 #pragma unroll
-  for (int q = first; q <= last; ++q) {
+  for (int q = kFirst; q <= kLast; ++q) {
     const int at = q * E;  // column of the vector, counted from x
     const int low = -S.pad_x - at > 0 ? -S.pad_x - at : 0, high = N - S.pad_x - at < E ? N - S.pad_x - at : E;
-    const bool sure = at >= 0 && most_x + at < S.w, never = most_x + at < 0 || at >= S.w;
+    const bool sure = at >= 0 && kMostX + at < S.w, never = kMostX + at < 0 || at >= S.w;
     const bool inside = sure || (!never && unsigned(x + at) < unsigned(S.w));
     T v[E];
     if (E >= 4 && low >= E / 2) {

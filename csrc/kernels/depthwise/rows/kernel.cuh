@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
   using A = acc_t<T>;
   constexpr int K = shape.k, kStride = shape.stride, kDilation = shape.dilation, kShift = shape.shift;
   constexpr int kVectors = shape.vectors, V = 16 / int(sizeof(T));
-  constexpr int span = (V - 1) * kStride + (K - 1) * kDilation + 1;
-  constexpr int loads = ((kShift < 0 ? V - 1 : kShift) + span + V - 1) / V;
+  constexpr int kSpan = (V - 1) * kStride + (K - 1) * kDilation + 1;
+  constexpr int kLoads = ((kShift < 0 ? V - 1 : kShift) + kSpan + V - 1) / V;
 
   const uint32_t lane = blockIdx.x * 128 + threadIdx.x;
   if (lane >= a.lanes) return;
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
 
   // Positions of the lane's vectors in the row: x of the first output, `at` of the first element that is loaded.
   int x[kVectors], at[kVectors], shift = kShift < 0 ? 0 : kShift;
-  uint32_t words[kVectors][4 * loads];
+  uint32_t words[kVectors][4 * kLoads];
   bool readable[kVectors];
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
@@ -52,10 +52,10 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
     if constexpr (kShift < 0) shift = (int(reinterpret_cast<uintptr_t>(in) / sizeof(T)) + first) & (V - 1);
     at[j] = first - shift;
     const int64_t offset = in_row + at[j];
-    readable[j] = x[j] < a.out_w && offset >= a.first && offset + loads * V <= a.last;
+    readable[j] = x[j] < a.out_w && offset >= a.first && offset + kLoads * V <= a.last;
 #pragma unroll
-    for (int b = 0; b < loads; ++b) {
-      const bool touched = kShift >= 0 || b * V < shift + span;
+    for (int b = 0; b < kLoads; ++b) {
+      const bool touched = kShift >= 0 || b * V < shift + kSpan;
       const uint4 word = readable[j] && touched ? *reinterpret_cast<const uint4*>(in + at[j] + b * V) : uint4{};
       words[j][4 * b] = word.x, words[j][4 * b + 1] = word.y, words[j][4 * b + 2] = word.z,
                    words[j][4 * b + 3] = word.w;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
     if (x[j] >= a.out_w) continue;
-    if (at[j] < 0 || at[j] + loads * V > a.in_w) {
+    if (at[j] < 0 || at[j] + kLoads * V > a.in_w) {
       if (readable[j]) packed::mask<T>(words[j], at[j], a.in_w);
       else packed::read_elements<T>(words[j], in, at[j], a.in_w);
     }

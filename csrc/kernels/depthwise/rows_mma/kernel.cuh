@@ -86,12 +86,12 @@ __device__ __forceinline__ void load_blocks(const RowsMmaArgs& a, const T* in, u
       const int p = at + 16 * b;
       data[i][b] = p >= 0 && p + 4 <= size ? *reinterpret_cast<const uint2*>(row + at + 16 * b) : make_uint2(0, 0);
     };
-    constexpr int low = kBlocks - 1, high = kTiles;  // blocks in [low, high) belong to no other segment
-    const bool inside = low < high && at + 16 * low >= 0 && at + 16 * (high - 1) + 4 <= size;
+    constexpr int kLow = kBlocks - 1, kHigh = kTiles;  // blocks in [kLow, kHigh) belong to no other segment
+    const bool inside = kLow < kHigh && at + 16 * kLow >= 0 && at + 16 * (kHigh - 1) + 4 <= size;
     if (__all_sync(~0u, inside)) {
 #pragma unroll
       for (int b = 0; b < kLoads; ++b) {
-        if (b < low || b >= high) load(b);
+        if (b < kLow || b >= kHigh) load(b);
         else data[i][b] = *reinterpret_cast<const uint2*>(row + at + 16 * b);
       }
     } else {

@@ -10,10 +10,9 @@
 //       +--------------+--------------+--------------+
 //
 // A thread owns a vector of N channels of a column of pixels: up to 16 bytes, or one value of unaligned channels. It
-// streams down a strip of rows. It reads KW vectors of a row, adds them to the KH rows of outputs that see the row, and
-// stores the finished row. Loads run up to three rows ahead.
-// Neighbouring threads own up to kChannelVectors vectors of a pixel, then vectors of the next pixel. L1 serves the
-// vectors of other threads.
+// streams down a strip of rows. The thread reads KW vectors of a row, adds these to the KH rows of outputs over the
+// row, and stores the finished row. Loads run up to three rows ahead. Neighbouring threads own up to kChannelVectors
+// vectors of a pixel, then vectors of the next pixel. L1 serves the vectors of other threads.
 //
 // Device memory per value: 1 read (rows between strips twice), 1 write; 2 KH KW flops.
 #pragma once

@@ -17,9 +17,10 @@
 // The box starts on 32 bytes, and one bulk copy loads it. If rows are not aligned, single threads copy each row, and
 // keep its offset from 32 bytes. Unaligned rows of outputs wait in shared memory and leave as vectors of 16 bytes.
 //
-// A lane reads the pixels of a pair of rows once, as words of two pixels. It multiplies them into all rows of patches
-// that see the pair. With two to four interleaved channels, a lane reads the words of all channels and keeps sums for
-// each. The warp puts whole pixels together in shared memory. Such tiles are 128 pixels wide, of two or four warps.
+// A lane reads the pixels of a pair of rows once, as words of two pixels, and multiplies these with the taps of all
+// rows of patches over the pair. With two to four interleaved channels, a lane reads the words of all channels and
+// keeps sums for each. The warp puts whole pixels together in shared memory. Such tiles are 128 pixels wide, of two or
+// four warps.
 //
 // A warp makes the matrices of taps while the box loads, and keeps them in registers. For a large window, a warp keeps
 // three pairs of rows at a time, and the sums of all outputs. A tap is a sum of two or three parts of the image's
@@ -62,15 +63,15 @@ namespace torch_conv::direct2d {
 template <typename T, MmaPolicy P>
 constexpr int mma_min_blocks() {
   constexpr MmaShape s = P.shape();
-  constexpr int parts = mma_parts(std::is_same_v<T, half_t>, P.narrow);
+  constexpr int kParts = mma_parts(std::is_same_v<T, half_t>, P.narrow);
   if (s.channels > 1) {
-    const int held = s.held(parts);
+    const int held = s.held(kParts);
     return (held > (s.windows > 1 ? 125 : 200) ? 8 : held > 90 || s.patch_h == 2 ? 12 : 16) / s.warps();
   }
-  constexpr int words = 2 * s.mmas() * parts;
+  constexpr int kWords = 2 * s.mmas() * kParts;
   const int most = s.groups() > 1 ? 60 : 40;
-  if (s.height > 24 || s.groups() > 1) return words <= most ? 4 : 3;
-  return words <= 30 ? 6 : 4;
+  if (s.height > 24 || s.groups() > 1) return kWords <= most ? 4 : 3;
+  return kWords <= 30 ? 6 : 4;
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -79,8 +79,8 @@ __global__ void __launch_bounds__(32 * PlaneTileShape::warps, tile_min_blocks<T>
   using W = TileTraits<T, O, P>;
   constexpr PlaneWindow w = W::window;
   constexpr PlaneTileShape shape = W::shape;
-  constexpr int box_bytes = shape.box_bytes(sizeof(T), w), kTaps = P.kh * P.kw;
-  constexpr bool in_shared = taps_in_shared(w);
+  constexpr int kBoxBytes = shape.box_bytes(sizeof(T), w), kTaps = P.kh * P.kw;
+  constexpr bool kInShared = taps_in_shared(w);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   T* shared = reinterpret_cast<T*>(shared_bytes);
   [[maybe_unused]] __shared__ uint64_t barrier;
@@ -94,13 +94,13 @@ __global__ void __launch_bounds__(32 * PlaneTileShape::warps, tile_min_blocks<T>
 
   if constexpr (P.bulk) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    constexpr int pack = tma::pack_of(sizeof(T));
+    constexpr int kPack = tma::pack_of(sizeof(T));
     if (threadIdx.x == 0) {
       tma::barrier_init(&barrier);
-      tma::barrier_expect(&barrier, box_bytes);
+      tma::barrier_expect(&barrier, kBoxBytes);
       // bx is a multiple of 16 bytes (lead_columns), and of whole pixels of groups, also where it is negative.
       if constexpr (P.groups) tma::load_box(shared, &map, &barrier, at.c * P.step_x, bx / P.step_x, by, at.n);
-      else tma::load_box(shared, &map, &barrier, bx / pack, by, ci, at.n);
+      else tma::load_box(shared, &map, &barrier, bx / kPack, by, ci, at.n);
     }
     __syncthreads();
 #endif
@@ -108,10 +108,10 @@ __global__ void __launch_bounds__(32 * PlaneTileShape::warps, tile_min_blocks<T>
 
   // Taps of a small window stay in registers. Shared memory holds the taps of larger windows, and of a window for each
   // channel, after the box.
-  [[maybe_unused]] float tap[in_shared ? 1 : kTaps];
-  [[maybe_unused]] float* taps = reinterpret_cast<float*>(shared_bytes + box_bytes);
+  [[maybe_unused]] float tap[kInShared ? 1 : kTaps];
+  [[maybe_unused]] float* taps = reinterpret_cast<float*>(shared_bytes + kBoxBytes);
   const int64_t first_tap = at.n * a.taps_n + int64_t(at.c) * (w.by_words ? w.channel_windows : 1) * a.taps_c;
-  if constexpr (in_shared) {
+  if constexpr (kInShared) {
     const float* all = param_taps.first<float>() + first_tap;
     for (int e = threadIdx.x; e < max(w.channel_windows, 1) * kTaps; e += 32 * PlaneTileShape::warps) {
       const int c = w.channel_windows ? e / kTaps : 0, i = e - c * kTaps;
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(32 * PlaneTileShape::warps, tile_min_blocks<T>
   if constexpr (w.by_words) sum_words<T, W>(a, box, top, column, out, taps);
   else if constexpr (by_channels(sizeof(T), w)) sum_channels<T, W>(a, box, top, column, out, taps);
   else if constexpr (P.channel_windows) sum_pixels<T, W>(a, box, top, column, out, taps);
-  else if constexpr (in_shared) sum_in_groups<T, W>(a, box, top, column, out, taps);
+  else if constexpr (kInShared) sum_in_groups<T, W>(a, box, top, column, out, taps);
   else sum_unrolled<T, W>(a, box, top, column, out, tap);
   if (a.border == Border::zero_output) clear_where_outside<W, O>(a);
 }

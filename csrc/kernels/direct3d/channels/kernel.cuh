@@ -15,9 +15,9 @@
 // cp.async fill the four stages two planes ahead. Stages keep the border's value where a constant border is outside;
 // other borders read the voxel that the border map names.
 //
-// A thread owns one 4-byte word of channels (two of 16 bits, one of 32) of 4 x 2 voxels. It reads 24 words of a plane
-// for 27 multiply-adds for each of 8 outputs and each channel. A plane finishes one plane of sums, continues the next
-// and starts a third. 16 lanes are the channels: loads and stores are whole pieces of 64 bytes.
+// A thread owns one 4-byte word of channels (two of 16 bits, one of 32) of 4 x 2 voxels. The thread reads 24 words of a
+// plane for 27 multiply-adds for each of 8 outputs and each channel. A plane finishes one plane of sums, continues the
+// next and starts a third. 16 lanes are the channels: loads and stores are whole pieces of 64 bytes.
 //
 // Device memory per voxel and channel: 1 read (1.56 from L2 for the halo) and 1 write; 2 * 27 flops.
 #pragma once

@@ -48,19 +48,19 @@ __device__ __forceinline__ void read(float* to, const unsigned char* from) {
 // One row of N sums, rounded, into shared memory.
 template <typename T, int N>
 __device__ __forceinline__ void write(bool condition, unsigned char* to, const float (&sum)[N], float bias) {
-  constexpr int words = N * int(sizeof(T)) / 4;
-  unsigned w[words];
+  constexpr int kWords = N * int(sizeof(T)) / 4;
+  unsigned w[kWords];
 #pragma unroll
-  for (int i = 0; i < words; ++i) {
+  for (int i = 0; i < kWords; ++i) {
     if constexpr (sizeof(T) == 4) w[i] = __float_as_uint(sum[i] + bias);
     else w[i] = round_pair<T>(sum[2 * i] + bias, sum[2 * i + 1] + bias);
   }
   if (!condition) return;
-  if constexpr (words >= 4) {
+  if constexpr (kWords >= 4) {
 #pragma unroll
-    for (int i = 0; i < words; i += 4)
+    for (int i = 0; i < kWords; i += 4)
       *reinterpret_cast<uint4*>(to + 4 * i) = make_uint4(w[i], w[i + 1], w[i + 2], w[i + 3]);
-  } else if constexpr (words == 2) {
+  } else if constexpr (kWords == 2) {
     *reinterpret_cast<uint2*>(to) = make_uint2(w[0], w[1]);
   } else {
     *reinterpret_cast<unsigned*>(to) = w[0];
@@ -83,13 +83,13 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   constexpr bool kUniform = PlanesTile{PX, RY, kWarps, 0}.uniform();
   extern __shared__ __align__(128) unsigned char planes_stages[];
   __shared__ uint64_t full[kPlanesMostStages], empty[kPlanesMostStages];
-  // Planes of zeros outside the volume are skipped. They would add tap * 0 to every sum: 0, or NaN where a tap is not
-  // finite. `before` and `after` add these products.
+  // The block skips planes of zeros outside the volume. Such planes would add tap * 0 to every sum: 0, or NaN where a
+  // tap is not finite. `before` and `after` add these products.
   const bool skip_zeros = a.border == Border::constant && a.value == 0 && a.pad_z == 1 && a.d_out == a.d;
 
-  constexpr int cell_elements = kPlanesCell / int(sizeof(T));
-  for (int e = threadIdx.x; e < a.stages * cell_elements; e += kThreads)
-    reinterpret_cast<T*>(planes_stages + e / cell_elements * a.stage_bytes)[e % cell_elements] = from_acc<T>(a.value);
+  constexpr int kCellElements = kPlanesCell / int(sizeof(T));
+  for (int e = threadIdx.x; e < a.stages * kCellElements; e += kThreads)
+    reinterpret_cast<T*>(planes_stages + e / kCellElements * a.stage_bytes)[e % kCellElements] = from_acc<T>(a.value);
   if (threadIdx.x < a.stages) {
     tma::barrier_init(&full[threadIdx.x], kPlanesMovers * kWarpArrivals);
     tma::barrier_init(&empty[threadIdx.x], kWarps * kWarpArrivals);
@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
       const int z_out = z + a.pad_z - 2;
       const bool finishes = z_out >= run.first;
       unsigned at_in = stage_at;  // of the plane, for offsets into a stage
-      // Planes that do not start on 16 bytes are behind their offset from 16. The border's values are then 16 bytes
-      // further in their cell, too.
+      // Planes that do not start on 16 bytes are behind their offset from 16. The border's values are then also 16
+      // bytes further in their cell.
       if (!kInPlace) at_in += max(map_index(z, a.d, a.border), 0) % 16 * (a.plane_bytes % 16) % 16;
       unsigned char* const base = planes_stages;
       [[maybe_unused]] const unsigned to_out = out_stage - stage_at;

@@ -47,8 +47,8 @@ __device__ __forceinline__ void load_shared(unsigned (&w)[Words], uint32_t addre
 // Element i of an array of words, in the accumulation type.
 template <typename T, int Words>
 __device__ __forceinline__ acc_t<T> element(const unsigned (&w)[Words], int i) {
-  constexpr int per_word = 4 / sizeof(T);
-  const unsigned word = w[i / per_word];
+  constexpr int kPerWord = 4 / sizeof(T);
+  const unsigned word = w[i / kPerWord];
   if constexpr (sizeof(T) == 4) return __uint_as_float(word);
   else if constexpr (std::is_same_v<T, half_t>) {
     float low, high;
@@ -59,7 +59,7 @@ __device__ __forceinline__ acc_t<T> element(const unsigned (&w)[Words], int i) {
   } else if constexpr (std::is_same_v<T, bhalf_t>) {
     return __uint_as_float(i % 2 ? word & 0xffff0000u : word << 16);
   } else {
-    return acc_t<T>(T(word >> i % per_word * 8 * sizeof(T)));
+    return acc_t<T>(T(word >> i % kPerWord * 8 * sizeof(T)));
   }
 }
 
@@ -87,15 +87,15 @@ __device__ __forceinline__ LanePosition lane_position(int row, int x) {
 // Loads a lane's pixels of one row and their neighbours.
 template <typename T, int R, int N>
 __device__ __forceinline__ void load_row(acc_t<T> (&v)[N + 2 * R], uint32_t left, uint32_t middle, uint32_t right) {
-  constexpr int size = sizeof(T), need = R * size;
-  constexpr int side = need <= 4 ? 4 : need <= 8 ? 8 : 16;  // bytes of the smallest word that holds R pixels
-  unsigned l[side / 4], m[N * size / 4], r[side / 4];
-  load_shared(l, left - side);
+  constexpr int kSize = sizeof(T), kNeed = R * kSize;
+  constexpr int kSide = kNeed <= 4 ? 4 : kNeed <= 8 ? 8 : 16;  // bytes of the smallest word that holds R pixels
+  unsigned l[kSide / 4], m[N * kSize / 4], r[kSide / 4];
+  load_shared(l, left - kSide);
   load_shared(m, middle);
   load_shared(r, right);
 #pragma unroll
   for (int i = 0; i < R; ++i) {
-    v[i] = element<T>(l, side / size - R + i);
+    v[i] = element<T>(l, kSide / kSize - R + i);
     v[R + N + i] = element<T>(r, i);
   }
 #pragma unroll
@@ -151,24 +151,24 @@ __device__ __forceinline__ void add_window_row(float (&tap)[K], uint32_t taps, u
 template <typename T, int K, VolumeTile S, bool kAll>
 __device__ __forceinline__ void add_window(uint32_t stage, const LanePosition& at, uint32_t taps, unsigned wanted,
                                            float (&sum)[K - 1][S.rows][S.pixels], float (&done)[S.rows][S.pixels]) {
-  constexpr int N = S.pixels, R = K / 2, row_bytes = K * tap_pitch(K) * 4, pitch = S.width() * sizeof(T);
-  constexpr int turns = S.rows == 1 ? 2 : S.rows > K - 1 ? K - 1 : S.rows;
-  static_assert((K - 1) % turns == 0 && (turns == K - 1 || turns % S.rows == 0));
+  constexpr int N = S.pixels, R = K / 2, kRowBytes = K * tap_pitch(K) * 4, kPitch = S.width() * sizeof(T);
+  constexpr int kTurns = S.rows == 1 ? 2 : S.rows > K - 1 ? K - 1 : S.rows;
+  static_assert((K - 1) % kTurns == 0 && (kTurns == K - 1 || kTurns % S.rows == 0));
   uint32_t left = stage + at.left, middle = stage + at.middle, right = stage + at.right;
   float tap[K], v[S.rows][N + 2 * R];
   load_taps<K>(tap, taps);
 #pragma unroll
   for (int o = 0; o < S.rows; ++o)
-    load_row<T, R, N>(v[o], left + o * at.left_pitch, middle + o * pitch, right + o * at.right_pitch);
-  left += S.rows * at.left_pitch, middle += S.rows * pitch, right += S.rows * at.right_pitch;
+    load_row<T, R, N>(v[o], left + o * at.left_pitch, middle + o * kPitch, right + o * at.right_pitch);
+  left += S.rows * at.left_pitch, middle += S.rows * kPitch, right += S.rows * at.right_pitch;
   add_window_row<K, N, S.rows, true, kAll>(tap, taps, wanted, v, 0, sum, done);
 #pragma unroll 1
-  for (int i = 1; i < K; i += turns) {
+  for (int i = 1; i < K; i += kTurns) {
 #pragma unroll
-    for (int u = 0; u < turns; ++u) {
+    for (int u = 0; u < kTurns; ++u) {
       load_row<T, R, N>(v[u % S.rows], left, middle, right);
-      left += at.left_pitch, middle += pitch, right += at.right_pitch;
-      taps += row_bytes;
+      left += at.left_pitch, middle += kPitch, right += at.right_pitch;
+      taps += kRowBytes;
       add_window_row<K, N, S.rows, false, kAll>(tap, taps, wanted, v, (1 + u) % S.rows, sum, done);
     }
   }
@@ -178,12 +178,12 @@ __device__ __forceinline__ void add_window(uint32_t stage, const LanePosition& a
 template <typename T, int K, VolumeTile S>
 __device__ __forceinline__ void add_rows(uint32_t stage, const LanePosition& at, const float (&tap)[K * K * K],
                                          float (&sum)[K - 1][S.rows][S.pixels], float (&done)[S.rows][S.pixels]) {
-  constexpr int N = S.pixels, R = K / 2, pitch = S.width() * sizeof(T);
+  constexpr int N = S.pixels, R = K / 2, kPitch = S.width() * sizeof(T);
   uint32_t left = stage + at.left, right = stage + at.right;
 #pragma unroll
   for (int r = 0; r < S.rows + K - 1; ++r) {
     float v[N + 2 * R];
-    load_row<T, R, N>(v, left, stage + at.middle + r * pitch, right);
+    load_row<T, R, N>(v, left, stage + at.middle + r * kPitch, right);
     left += at.left_pitch, right += at.right_pitch;
 #pragma unroll
     for (int o = 0; o < S.rows; ++o) {

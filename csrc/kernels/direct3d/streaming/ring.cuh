@@ -47,12 +47,12 @@ struct Patches {
 template <typename T, int K, VolumeTile S>
 __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.rows_in(K)>& to) {
   using P = Patches<K, S.rows_in(K)>;
-  constexpr int R = K / 2, rows = S.rows_in(K), width = S.width();
-  to.top = min(max(0, -by), rows), to.bottom = max(to.top, min(rows, a.volumes.in_h - by));
-  const int left = min(max(-R, -bx), width + R), right = max(left, min(width + R, a.volumes.in_w - bx));
+  constexpr int R = K / 2, kRows = S.rows_in(K), kWidth = S.width();
+  to.top = min(max(0, -by), kRows), to.bottom = max(to.top, min(kRows, a.volumes.in_h - by));
+  const int left = min(max(-R, -bx), kWidth + R), right = max(left, min(kWidth + R, a.volumes.in_w - bx));
   to.columns = to.rows = 0;
   // Only elements that windows over stored outputs see.
-  const int first = max(-R, a.shift_x - bx - R), end = min(width + R, a.volumes.out_w + a.shift_x - bx + R);
+  const int first = max(-R, a.shift_x - bx - R), end = min(kWidth + R, a.volumes.out_w + a.shift_x - bx + R);
   for (int i = first; i < end; ++i) {
     if (i == left) i = right;
     if (i >= end) break;
@@ -60,7 +60,7 @@ __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.r
     to.column[e] = i, to.column_in_plane[e] = m;
     to.column_from[e] = m < 0 ? P::outside : from >= left && from < right ? from + R : P::far;
   }
-  const int end_y = min(rows, a.volumes.out_h + a.shift_y - by + R);
+  const int end_y = min(kRows, a.volumes.out_h + a.shift_y - by + R);
   for (int r = 0; r < end_y; ++r) {
     if (r == to.top) r = to.bottom;
     if (r >= end_y) break;
@@ -124,7 +124,7 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
                                             const Patches<K, S.rows_in(K)>& patches, bool far_side) {
   using At = RingStage<T, K, S>;
   using P = Patches<K, S.rows_in(K)>;
-  constexpr int R = K / 2, vector = 16 / sizeof(T);
+  constexpr int R = K / 2, kVector = 16 / sizeof(T);
   const int lane = threadIdx.x % 32;
   const T outside = from_acc<T>(a.value);
 #pragma unroll 2
@@ -143,7 +143,7 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
     const int r = patches.row[e], from = patches.row_from[e];
     if (from >= 0) {
       // Vectors of 16 bytes: the tile's columns, then its sides.
-      for (int i = lane * vector; i < At::width; i += 32 * vector)
+      for (int i = lane * kVector; i < At::width; i += 32 * kVector)
         *reinterpret_cast<uint4*>(shared + r * At::width + i) =
             *reinterpret_cast<const uint4*>(shared + from * At::width + i);
       if (lane < 2) {
@@ -173,12 +173,12 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
 template <typename T, int K, VolumeTile S>
 __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* plane, T* shared, int bx, int by) {
   using At = RingStage<T, K, S>;
-  constexpr int vector = 16 / sizeof(T), R = K / 2, warps = S.warps() + S.loaders, each = At::width / 32;
-  constexpr int batch = each > 8 ? 1 : 2;  // rows
+  constexpr int kVector = 16 / sizeof(T), R = K / 2, kWarps = S.warps() + S.loaders, kEach = At::width / 32;
+  constexpr int kBatch = kEach > 8 ? 1 : 2;  // rows
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int side = lane < R ? lane - R : At::width + lane - R;
   if (!a.vector_in && sizeof(T) == 4) {
-    for (int r = warp; r < At::rows; r += warps) {
+    for (int r = warp; r < At::rows; r += kWarps) {
       const int y = by + r;
       const bool inside_y = y >= 0 && y < a.volumes.in_h;
       const T* row = plane + int64_t(inside_y ? y : 0) * a.volumes.in_stride_h;
@@ -187,42 +187,42 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
         async_copy<4>(to, row + (inside ? x : 0), inside ? 4 : 0);
       };
 #pragma unroll
-      for (int k = 0; k < each; ++k) copy(shared + r * At::width + lane + 32 * k, bx + lane + 32 * k);
+      for (int k = 0; k < kEach; ++k) copy(shared + r * At::width + lane + 32 * k, bx + lane + 32 * k);
       if (lane < 2 * R) copy(shared + At::at(r, side), bx + side);
     }
     async_wait_all();
     return;
   }
-  for (int first = warp; first < At::rows; first += batch * warps) {
-    T pixel[batch][each + 1];
+  for (int first = warp; first < At::rows; first += kBatch * kWarps) {
+    T pixel[kBatch][kEach + 1];
 #pragma unroll
-    for (int u = 0; u < batch; ++u) {
-      const int r = first + u * warps, y = by + r;
+    for (int u = 0; u < kBatch; ++u) {
+      const int r = first + u * kWarps, y = by + r;
       const bool inside_y = y >= 0 && y < a.volumes.in_h && r < At::rows;
       const T* row = plane + int64_t(inside_y ? y : 0) * a.volumes.in_stride_h;
       const auto read = [&](int x) {
         return inside_y && x >= 0 && x < a.volumes.in_w ? row[x] : from_acc<T>(acc_t<T>(0));
       };
       if (a.vector_in) {
-        for (int i = lane * vector; r < At::rows && i < At::width; i += 32 * vector) {
+        for (int i = lane * kVector; r < At::rows && i < At::width; i += 32 * kVector) {
           uint4 v = make_uint4(0, 0, 0, 0);
           if (inside_y && bx + i >= 0 && bx + i < a.volumes.in_w) v = *reinterpret_cast<const uint4*>(row + bx + i);
           *reinterpret_cast<uint4*>(shared + r * At::width + i) = v;
         }
       } else {
 #pragma unroll
-        for (int k = 0; k < each; ++k) pixel[u][k] = read(bx + lane + 32 * k);
+        for (int k = 0; k < kEach; ++k) pixel[u][k] = read(bx + lane + 32 * k);
       }
-      if (lane < 2 * R) pixel[u][each] = read(bx + side);
+      if (lane < 2 * R) pixel[u][kEach] = read(bx + side);
     }
 #pragma unroll
-    for (int u = 0; u < batch; ++u) {
-      const int r = first + u * warps;
+    for (int u = 0; u < kBatch; ++u) {
+      const int r = first + u * kWarps;
       if (r >= At::rows) break;
       if (!a.vector_in)
 #pragma unroll
-        for (int k = 0; k < each; ++k) shared[r * At::width + lane + 32 * k] = pixel[u][k];
-      if (lane < 2 * R) shared[At::at(r, side)] = pixel[u][each];
+        for (int k = 0; k < kEach; ++k) shared[r * At::width + lane + 32 * k] = pixel[u][k];
+      if (lane < 2 * R) shared[At::at(r, side)] = pixel[u][kEach];
     }
   }
 }
