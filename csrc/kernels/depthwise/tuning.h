@@ -8,13 +8,15 @@
 
 namespace torch_conv::depthwise {
 
-// Figures: us on one NVIDIA H200; the batch is 64 and the map square where nothing else is said.
+// Figures: us on one NVIDIA H200; the batch is 64 and the map is square unless a line names another.
 
 inline const char* rows_mma_is_slower(const Depthwise& p, const Arch&) {
-  // float16 64x768x1024, one NVIDIA H200, us of ROWS and ROWS_MMA: k = 7 55, 54; k = 9 56, 54; k = 15 76, 54. k = 5:
-  // ROWS 50.
+  // float16 64x768x1024, ROWS : ROWS_MMA.
+  //
+  //     k = 5 50 : -; k = 7 55 : 54; k = 9 56 : 54; k = 15 76 : 54
+  //
   if (p.kw < 7) return "a short window: multiply-adds are faster";
-  // 64x768x1001, k = 31: 78 us, where rows of 1024 take 54. ROWS takes 76 at k = 15.
+  // Unaligned rows slow ROWS_MMA: k = 31 takes 78 us on 64x768x1001 and 54 on rows of 1024. ROWS takes 76 at k = 15.
   const bool aligned = p.in.w % 4 == 0 && p.out.w % 2 == 0 && p.in.stride_c % 4 == 0 && p.out.stride_c % 2 == 0;
   return p.kw < 16 && !aligned ? "unaligned rows: multiply-adds are faster" : nullptr;
 }
@@ -30,7 +32,7 @@ inline const char* planes_mma_is_slower(const Depthwise& p, const Arch& arch) {
   return few && !planes_refusal(p, arch) ? "few taps or pixels: multiply-adds are as fast" : nullptr;
 }
 
-// Does `direct` filter such images by bulk copies? An activation would need another launch.
+// True if `direct` filters such images by bulk copies. An activation would need another launch.
 inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
   return p.activation == Activation::none && p.in.dtype == Dtype::f32 && p.place.unit_steps_of_images() && p.kh > 1 &&
          arch.bulk_copy && tma::vectors_possible(p.in);
@@ -55,7 +57,7 @@ inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
 inline const char* warps_is_slower(const Depthwise& p, const Arch& arch) {
   const WarpsConfig c = warps_config(p);
   const bool f32 = p.in.dtype == Dtype::f32, two = c.shape.step == 2;
-  const int k = c.shape.k, lanes = c.across * c.shape.lanes;
+  const int k = c.shape.k, lanes = c.strips_x * c.shape.lanes;
   const bool half_is_enough = k == 3 && (f32 || two);
   if (half_is_enough ? 2 * c.vectors < lanes : 3 * c.vectors < 2 * lanes) return "rows that leave lanes empty";
   if (k == 3 && p.in.w >= 1024 && direct_copies_in_bulk(p, arch)) return "direct is faster";
@@ -73,13 +75,14 @@ inline const char* large_mma_is_slower(const Depthwise& p, const Arch&) {
   return p.kh <= 9 && p.kw <= 9 ? "a window up to 9x9" : nullptr;
 }
 
-// float32 at 384x32: 31x31 LARGE 1035, TILES 1127 (of a quarter of the channels, times 4); 13x13 439 and 243.
+// float32 at 384x32, LARGE : TILES. 31x31 1035 : 1127 (four times the time of a quarter of the channels); 13x13 439 :
+// 243.
 inline const char* large_is_slower(const Depthwise& p, const Arch&) {
   return p.kh * p.kw < 600 ? "a window of fewer than 600 taps" : nullptr;
 }
 
-// float32 at 8x8x2048, % of copy by TILES and `direct`: 3x3 96, 97; 7x7 64, 81. In half precision `direct` is as fast,
-// but its windows are float32, which takes another launch.
+// float32 at 8x8x2048, percent of copy, TILES : `direct`. 3x3 96 : 97; 7x7 64 : 81. In half precision `direct` is as
+// fast, but a second launch must convert its windows to float32.
 inline const char* tiles_is_slower(const Depthwise& p, const Arch& arch) {
   return p.out.w >= 112 && direct_copies_in_bulk(p, arch) ? "direct is faster" : nullptr;
 }
@@ -95,13 +98,16 @@ inline const char* tiles_is_slower(const Depthwise& p, const Arch& arch) {
 //     5x5  8x112 20.1, 25.6, 26.7; 24x56 16.1, 19.4, 15.7; 24x112 57, 55, 40; 40x56 30, 26, 20; 120x28 22.9, 25, 15.6;
 //          8x1080x1920 319, 440, 528; 24, 495, 465, 569; 40, 421, 370, 683: beyond the cache
 //
-// Of whole sectors: 3x3 16x56 7.8, 7.1, 7.2; 16x112 20.1, 20.8, 21.5; 16x1080x1920 201, 204, 240; 32x112 37, 33, 33;
-// 48x56 17.5, 16.6, 16.7.
+// Pixels of whole sectors:
+//
+//     3x3  16x56 7.8, 7.1, 7.2; 16x112 20.1, 20.8, 21.5; 16x1080x1920 201, 204, 240
+//          32x112 37, 33, 33; 48x56 17.5, 16.6, 16.7
+//
 inline bool parts_of_sectors(const Depthwise& p) {
   const bool images = p.out.h > 1 && p.place.unit_steps_of_images() && p.multiplier() == 1;
   return images && half_precision(p.in.dtype) && p.in.c * size_of(p.in.dtype) % 32 != 0;
 }
-// Are the images larger than the cache of any Hopper? CHANNELS_MMA is slower then.
+// True if the images are larger than the cache of any Hopper. CHANNELS_MMA is then slower.
 inline bool beyond_cache(const Depthwise& p) {
   return 2 * p.in.n * p.in.c * p.in.h * p.in.w * size_of(p.in.dtype) > (int64_t(64) << 20);
 }
@@ -122,7 +128,7 @@ inline const char* channels_mma_is_slower(const Depthwise& p, const Arch& arch) 
              : nullptr;
 }
 
-// Of CHANNELS_TMA and CHANNELS_ROWS.
+// CHANNELS_TMA and CHANNELS_ROWS load by bulk copies.
 inline const char* channels_bulk_is_slower(const Depthwise& p, const Arch&) {
   const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
   const bool few = taps <= 9 || (taps <= 25 && p.in.c < 16);

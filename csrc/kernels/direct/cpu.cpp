@@ -15,7 +15,7 @@ namespace torch_conv::direct {
 static int64_t pixel_of_row(const Direct& p) { return p.groups == p.in.c ? interleaved_channels(p.in, p.out) : 1; }
 
 // The variant `blocks`: planes that are transposed together, and the plan of the resulting image.
-struct Blocks {
+struct TransposedBlocks {
   int64_t together;
   Plan plan;
 };
@@ -52,7 +52,7 @@ int64_t block_of(const Direct& p) {
 
 void plan_blocks(const Direct& p, Plan& plan) {
   const Dtype type = p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
-  Blocks blocks{block_of(p), plan};
+  TransposedBlocks blocks{block_of(p), plan};
   Direct q = p;
   q.in = turned(p.in, blocks.together, type), q.out = turned(p.out, blocks.together, type), q.groups = blocks.together;
   plan_rows(q, blocks.plan);

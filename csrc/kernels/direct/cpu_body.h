@@ -102,7 +102,7 @@ class DirectRows {
     }
   }
 
-  // Locates the planes under the windows of output plane z: all, or with Border::skip those inside.
+  // Locates the planes under the windows of output plane z: all planes, or with Border::skip the planes inside.
   void locate_planes(int64_t z) {
     const Placement& place = p_.place;
     const int64_t first = z * place.stride_z - place.pad_z, step = place.dilation_z;
@@ -127,7 +127,7 @@ class DirectRows {
     if (skip && place.normalized) weigh();
   }
 
-  // Computes the divisors of sums whose windows lie inside along y and x.
+  // Computes the divisors of sums whose windows are inside along y and x.
   void weigh() {
     weights_.clear();
     for (CpuWindow<A> w : windows_)
@@ -145,7 +145,7 @@ class DirectRows {
       for (int64_t at = z.begin; at < z.end; ++at) out_.zero(n_, channel_out_ + co, at, y, x);
   }
 
-  // Computes the outputs z * y * x. The windows of the rows `fits` lie inside the image along y.
+  // Computes the outputs z * y * x. The windows of the rows `fits` are inside the image along y.
   void section(Range z, Range y, Range fits, Range x) {
     if (x.size() <= 0) return;
     in_.open(x, inputs_ * planes_.slots, rows_.slots);
@@ -157,9 +157,9 @@ class DirectRows {
       first_ = y.begin;
       if (locates_once_) locate_rows(y.begin * p_.place.stride_y - p_.place.pad_y, y.size() - 1 + p_.kh);
       for (int64_t top = y.begin; top < y.end;) {
-        const bool whole = !skip || (in_.inside() && top >= fits.begin && top < fits.end);
-        const int rows = whole ? int(std::min<int64_t>(tile_rows_, (skip ? fits.end : y.end) - top)) : 1;
-        if (whole) tile(top, rows);
+        const bool all_inside = !skip || (in_.inside() && top >= fits.begin && top < fits.end);
+        const int rows = all_inside ? int(std::min<int64_t>(tile_rows_, (skip ? fits.end : y.end) - top)) : 1;
+        if (all_inside) tile(top, rows);
         else edge_row(top, ones);
         top += rows;
       }
@@ -245,7 +245,7 @@ void direct_units(const Direct& p, const Plan& plan, Range units) {
 // Transposes a block of planes at a time.
 template <typename A>
 void direct_block_units(const Direct& p, const Plan& plan, Range units) {
-  const auto& blocks = *std::any_cast<direct::Blocks>(&plan.config);
+  const auto& blocks = *std::any_cast<direct::TransposedBlocks>(&plan.config);
   Direct one = p;
   one.groups = blocks.together;
   each_turned_block<A>(one, blocks.together, units, [&](const Direct& q) {

@@ -1,4 +1,4 @@
-// What plans and launches of this kernel family's variants share.
+// Helpers of the plans and launches of all variants.
 #pragma once
 
 #include "core/refusals.h"
@@ -9,8 +9,8 @@ namespace torch_conv::direct2d {
 
 inline bool other_shards_fit(const Direct& p) { return !p.peers.any() || p.peers.same_columns(p.in); }
 
-// Can interleaved channels be columns? Rows then hold w * c values, and taps lie c values apart. Shards keep their
-// channels.
+// True if interleaved channels can be columns. Rows then hold w * c values, and taps are c values apart. Shards keep
+// their channels.
 inline bool channels_as_columns(const Direct& p) {
   return interleaved_channels(p.in, p.out) > 1 && p.groups == p.in.c && !p.bias && p.place.stride_x == 1 &&
          !p.peers.any();
@@ -19,7 +19,7 @@ inline bool channels_as_columns(const Direct& p) {
 // Interleaved channels that share one window. Windows of samples may differ.
 inline int64_t flat_channels(const Direct& p) { return channels_as_columns(p) && p.taps.stride_c == 0 ? p.in.c : 1; }
 
-// The same problem with `channels` interleaved channels as columns. Groups of as many channels become images.
+// The problem `p` with `channels` interleaved channels as columns. Groups of as many channels become images.
 inline Direct flatten_channels(const Direct& p, int64_t channels) {
   Direct q = p;
   if (channels == 1) return q;

@@ -1,4 +1,4 @@
-// Which variant is faster, each rule with the measurement that decided it.
+// Comparisons of variants, each rule with its measurement.
 #pragma once
 
 #include "kernels/direct2d/channels/plan.h"
@@ -10,8 +10,8 @@
 namespace torch_conv::direct2d {
 
 // Percent of copy, 4096^2, reflect, one NVIDIA H200, REG and TILE: float32 3x3 97, 94; 5x5 86, 90; float16 3x3 67, 82.
-// Without bulk copies REG serves every window that it supports. TILE by copies of single threads was not measured
-// against it on aligned rows.
+// Without bulk copies REG serves every window that it supports. TILE by copies of single threads was not measured on
+// aligned rows.
 inline const char* reg_is_slower(const Direct& p, const Arch& arch) {
   const bool prefer = p.kh == 3 && size_of(p.in.dtype) == 4;
   return prefer || tile_tma_refusal(p, arch) ? nullptr : "tile_tma is faster";
@@ -67,7 +67,7 @@ inline const char* tile_own_is_slower(const Direct& p, const Arch& arch) {
   return worse ? "channels is faster" : nullptr;
 }
 
-inline const char* column_is_faster(const Direct& p, const Arch& arch) {
+inline const char* wide_window_is_slower(const Direct& p, const Arch& arch) {
   return column_refusal(p, arch) ? nullptr : "column is faster";
 }
 

@@ -1,4 +1,4 @@
-// What plans of this kernel family's variants share.
+// Helpers of the plans of all variants.
 #pragma once
 
 #include "core/refusals.h"

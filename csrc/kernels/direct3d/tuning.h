@@ -1,4 +1,4 @@
-// Which variant is faster, each rule with the measurement that decided it.
+// Comparisons of variants, each rule with its measurement.
 #pragma once
 
 #include "kernels/direct3d/channels/plan.h"
@@ -15,12 +15,13 @@ inline const char* planes_is_slower(const Direct& p, const Arch& arch) {
   return suits ? nullptr : "most threads would be idle";
 }
 
-// Only `streaming` reads planes of other shards. It is faster where it is also the choice for the shard alone.
+// Only `streaming` reads planes of other shards. `streaming` is faster if it is also the choice for the shard without
+// peers.
 inline const char* streaming_tma_of_shards_is_slower(const Direct& p, const Arch& arch) {
-  Direct alone = p;
-  alone.peers = {};
-  const bool channels = !channels_refusal(alone, arch);
-  const bool planes = !planes_refusal(alone, arch) && !planes_is_slower(alone, arch);
+  Direct without_peers = p;
+  without_peers.peers = {};
+  const bool channels = !channels_refusal(without_peers, arch);
+  const bool planes = !planes_refusal(without_peers, arch) && !planes_is_slower(without_peers, arch);
   return channels || planes ? "the variants that read no other shards are faster" : nullptr;
 }
 inline const char* streaming_of_shards_is_slower(const Direct& p, const Arch& arch) {

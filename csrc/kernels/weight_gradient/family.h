@@ -30,7 +30,7 @@ void each_address(WeightGradient& p, const F& f) {
 
 namespace torch_conv::weight_gradient {
 
-// Are channels innermost in memory? Else the pixels of a row are.
+// True if channels are innermost in memory, false if the pixels of a row are.
 inline bool channels_innermost(const Image& x) {
   return x.stride_c == 1 && x.c > 1 && (x.w > 1 ? x.stride_w : x.stride_h) != 1;
 }

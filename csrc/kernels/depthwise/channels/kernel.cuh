@@ -96,13 +96,13 @@ __global__ void __launch_bounds__(kChannelsThreads, s.resident)
   const unsigned after_chunks = a.chunks.divide(blockIdx.x), after_x = a.x.blocks.divide(after_chunks);
   const int chunk = blockIdx.x - after_chunks * a.chunks.divisor, n = a.y.blocks.divide(after_x);
   const int block_x = after_chunks - after_x * a.x.blocks.divisor, block_y = after_x - n * a.y.blocks.divisor;
-  const unsigned tile = a.lanes.divide(threadIdx.x), across = a.x.threads.divisor;
-  const int lane = threadIdx.x - tile * a.lanes.divisor, down = a.x.threads.divide(tile);
+  const unsigned tile = a.lanes.divide(threadIdx.x), threads_x = a.x.threads.divisor;
+  const int lane = threadIdx.x - tile * a.lanes.divisor, thread_y = a.x.threads.divide(tile);
   const int c_block = chunk * a.lanes.divisor * V, c = c_block + lane * V;
-  const int x_block = channels_first(a.x, block_x * across, s.tx),
+  const int x_block = channels_first(a.x, block_x * threads_x, s.tx),
             y_block = channels_first(a.y, block_y * a.y.threads.divisor, s.ty);
-  const int x0 = channels_first(a.x, block_x * across + (tile - down * across), s.tx),
-            y0 = channels_first(a.y, block_y * a.y.threads.divisor + down, s.ty);
+  const int x0 = channels_first(a.x, block_x * threads_x + (tile - thread_y * threads_x), s.tx),
+            y0 = channels_first(a.y, block_y * a.y.threads.divisor + thread_y, s.ty);
 
   // The offsets of a block's pixels from its first pixel fit into 32 bits.
   const int x_in = x0 * a.x.stride - a.x.pad, y_in = y0 * a.y.stride - a.y.pad;

@@ -90,14 +90,14 @@ inline ChannelsConfig channels_config(const Depthwise& p, const Arch& arch) {
   for (int most = s.kh == 1 && p.out.h == 1 ? 128 : kChannelsThreads; most >= 64; most /= 2) {
     const int most_tiles = std::max(1, most / config.lanes);
     double best = 0;
-    for (int across = 1; across <= most_tiles && across <= tiles_x; ++across) {
-      const int down = int(std::min<int64_t>(most_tiles / across, tiles_y));
-      const double bx = double(ceil_div(tiles_x, across)), by = double(ceil_div(tiles_y, down));
-      const double read =
-          double(across * s.tx * s.stride_x + s.kw - s.stride_x) * double(down * s.ty * s.stride_y + s.kh - s.stride_y);
-      const double cost = bx * by * (read / (s.stride_x * s.stride_y) + double(across * s.tx) * down * s.ty);
+    for (int count_x = 1; count_x <= most_tiles && count_x <= tiles_x; ++count_x) {
+      const int count_y = int(std::min<int64_t>(most_tiles / count_x, tiles_y));
+      const double bx = double(ceil_div(tiles_x, count_x)), by = double(ceil_div(tiles_y, count_y));
+      const double read = double(count_x * s.tx * s.stride_x + s.kw - s.stride_x) *
+                          double(count_y * s.ty * s.stride_y + s.kh - s.stride_y);
+      const double cost = bx * by * (read / (s.stride_x * s.stride_y) + double(count_x * s.tx) * count_y * s.ty);
       if (best != 0 && cost >= best) continue;
-      best = cost, threads_x = across, threads_y = down, blocks_x = int64_t(bx), blocks_y = int64_t(by);
+      best = cost, threads_x = count_x, threads_y = count_y, blocks_x = int64_t(bx), blocks_y = int64_t(by);
     }
     if (config.chunks * blocks_x * blocks_y * p.out.n >= 2 * arch.multiprocessors) break;
   }
@@ -124,13 +124,13 @@ inline const char* channels_refusal(const Depthwise& p, const Arch& arch) {
     return (y * std::abs(image.stride_h) + x * std::abs(image.stride_w) + image.c) * size_of(image.dtype);
   };
   const auto pixels = [](const ChannelsAxis& a, int outputs, int window) {
-    const int64_t made = (int64_t(a.threads.divisor) + a.spread.divisor) * outputs * a.spread.divisor;
-    return std::pair(made, made * a.stride + window * a.step);
+    const int64_t end = (int64_t(a.threads.divisor) + a.spread.divisor) * outputs * a.spread.divisor;
+    return std::pair(end, end * a.stride + window * a.step);
   };
-  const auto [made_y, read_y] = pixels(config.y, config.shape.ty, config.shape.kh);
-  const auto [made_x, read_x] = pixels(config.x, config.shape.tx, config.shape.kw);
+  const auto [outputs_y, inputs_y] = pixels(config.y, config.shape.ty, config.shape.kh);
+  const auto [outputs_x, inputs_x] = pixels(config.x, config.shape.tx, config.shape.kw);
   constexpr int64_t most_bytes = int64_t(1) << 31;
-  return span(p.in, read_y, read_x) < most_bytes && span(p.out, made_y, made_x) < most_bytes
+  return span(p.in, inputs_y, inputs_x) < most_bytes && span(p.out, outputs_y, outputs_x) < most_bytes
              ? nullptr
              : "pixels of a block 2^31 bytes apart";
 }

@@ -5,9 +5,9 @@
 //     pixels (c0, c1)     # # # # # # # # # # .. #           pixels of their footprint. A slot is a pair of channels,
 //     output 0, window 7  w w w w w w w                      which is a 32-bit word of memory.
 //     output 1              w w w w w w w
-//     ...                                                    Of the 4 numbers of 2 pixels, an output of channel c0 uses
-//     output 6                          w w w w w w w        the first and third, one of c1 the others: the row is 2:4
-//                                                            sparse.
+//     ...                                                    2 pixels are 4 numbers. An output of channel c0 uses the
+//     output 6                          w w w w w w w        first and third, an output of c1 the second and fourth:
+//                                                            the row is 2:4 sparse.
 //     sums (7 + 1 outputs x 2 channels, 8 columns) += weights of a window row (16 x 32, sparse) * pixels (32, 8 columns)
 //
 //     A stage: 7 input rows of 16 or 32 channels. Its 8          An input row adds to the KH output rows over it: it
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(tile.channels * 8, tile.resident)
   constexpr int kRows = t.rows(), kStageBytes = t.stage_bytes(), kOutBytes = t.out_bytes();
   constexpr int kBuffers = ChannelsMmaPolicy::kOutBuffers;
   extern __shared__ __align__(1024) unsigned char channels_mma_stages[];
-  // Of a stage: its box has arrived (`full`), all warps have read it and written their rows (`done`). Of a buffer: the
-  // copy of its rows has read it (`free`).
+  // Barriers. `full`: the box of a stage has arrived. `done`: all warps have read the stage and written their rows.
+  // `free`: the copy out of a buffer has read it.
   __shared__ uint64_t full[kStages], done[kStages], free[kBuffers];
   unsigned char* const stages = channels_mma_stages;
   unsigned char* const outs = stages + kStages * kStageBytes;
@@ -92,9 +92,9 @@ __global__ void __launch_bounds__(tile.channels * 8, tile.resident)
     unsigned char* const to = stages + stage * kStageBytes;
     const int x = step.x - int(a.p.place.pad_x), y = step.block * kRows;
     if (only_above) {
-      constexpr int skipped = kRows - (KH - 1);
+      constexpr int kSkipped = kRows - (KH - 1);
       tma::barrier_expect(&full[stage], (KH - 1) * t.row_bytes());
-      tma::load_box(to + skipped * t.row_bytes(), &above, &full[stage], channel, x, step.n, y + skipped);
+      tma::load_box(to + kSkipped * t.row_bytes(), &above, &full[stage], channel, x, step.n, y + kSkipped);
     } else {
       tma::barrier_expect(&full[stage], kRows * t.row_bytes());
       tma::load_box(to, &in, &full[stage], channel, x, step.n, y);
@@ -131,8 +131,9 @@ __global__ void __launch_bounds__(tile.channels * 8, tile.resident)
   __syncthreads();
 
   // The first warp waits until all warps have done a step. Then its first thread issues the copy of the next box into
-  // the stage and those of the rows out of their buffers. The other warps take full stages and free buffers meanwhile.
-  // No barrier is two phases ahead of a thread that waits for it: each next phase needs the `done` of all warps.
+  // the stage, and the copies of the rows out of their buffers. The other warps take full stages and free buffers
+  // meanwhile. No barrier is two phases ahead of a thread that waits for it: each next phase needs the `done` of all
+  // warps.
   const bool issues = threadIdx.x < 32;
   int turn = 0, fill = 0;  // the next stage and buffer, counted twice around: the second time with the other phase
   const auto next = [](int buffer) { return buffer == kBuffers - 1 ? 0 : buffer + 1; };
@@ -177,7 +178,8 @@ __global__ void __launch_bounds__(tile.channels * 8, tile.resident)
       unsigned char *const rows = outs + buffer * kOutBytes, *const last_rows = outs + next(buffer) * kOutBytes;
       warp.template rows<0, true>(shared_address(stages) + stage * kStageBytes, shared_address(rows));
       // The copies of earlier steps have read their buffers, which become free before `more` claims a second buffer. If
-      // an image is one block, every step fills two of the three buffers, so that only those of the last step are left.
+      // an image is one block, every step fills two of the three buffers, so that only the buffers of the last step are
+      // left.
       if (issues) {
         if (threadIdx.x == 0) {
           tma::store_wait_read();

@@ -32,11 +32,11 @@ struct ChannelsMmaPolicy {
   constexpr int out_pitch() const { return even(width()); }
   constexpr int row_bytes() const { return images() * pitch() * pixel_bytes(); }
   // Pixels of zeros follow the rows of a stage, for the slots of the last tile beyond its footprint.
-  constexpr int stage_bytes() const { return whole(rows() * row_bytes() + kSlots * pixel_bytes()); }
+  constexpr int stage_bytes() const { return round_to_swizzle(rows() * row_bytes() + kSlots * pixel_bytes()); }
   constexpr int out_row_bytes() const { return images() * out_pitch() * pixel_bytes(); }
-  constexpr int out_bytes() const { return whole(rows() * out_row_bytes()); }
+  constexpr int out_bytes() const { return round_to_swizzle(rows() * out_row_bytes()); }
   constexpr int shared_bytes() const { return stages * stage_bytes() + kOutBuffers * out_bytes(); }
-  constexpr int whole(int bytes) const {
+  constexpr int round_to_swizzle(int bytes) const {
     return (bytes + 8 * pixel_bytes() - 1) / (8 * pixel_bytes()) * 8 * pixel_bytes();
   }
 };

@@ -62,9 +62,9 @@ template <typename T, ChannelsMmaPolicy tile, Activation kind>
 __device__ __noinline__ void recompute(const Depthwise& p, unsigned char* staging, OutPosition at, int channel,
                                        int four, bool all) {
   constexpr ChannelsMmaPolicy t = tile;
-  constexpr int in_row = t.images() * t.out_pitch();
-  for (int i = threadIdx.x % 32; i < t.rows() * in_row; i += 32) {
-    const int row = i / in_row, image = i % in_row / t.out_pitch(), column = i % t.out_pitch();
+  constexpr int kInRow = t.images() * t.out_pitch();
+  for (int i = threadIdx.x % 32; i < t.rows() * kInRow; i += 32) {
+    const int row = i / kInRow, image = i % kInRow / t.out_pitch(), column = i % t.out_pitch();
     const int n = at.n + image, y = at.y + row, x = at.x + column;
     if (n >= p.out.n || y < 0 || y >= p.out.h || x >= p.out.w || column >= t.width()) continue;
     uint16_t* const staged = reinterpret_cast<uint16_t*>(staging + offset_of<t.channels>(i, four));
@@ -86,15 +86,15 @@ __device__ __noinline__ void recompute(const Depthwise& p, unsigned char* stagin
   }
 }
 
-// A warp's sums and weights. Lane 4 g + q holds output g of a tile, of columns 2 q and 2 q + 1. It loads slots 2 q,
-// 2 q + 1, 2 q + 8 and 2 q + 9 of column g.
+// A warp's sums and weights. Lane 4 g + q holds output g of a tile, of columns 2 q and 2 q + 1. The lane loads slots 2
+// q, 2 q + 1, 2 q + 8 and 2 q + 9 of column g.
 template <typename T, ChannelsMmaPolicy tile, Activation kind>
 struct Warp {
   static constexpr ChannelsMmaPolicy t = tile;
   static constexpr int kRows = t.rows(), kRowBytes = t.row_bytes();
   static constexpr unsigned kOnes = std::is_same_v<T, half_t> ? 0x3c003c00 : 0x3f803f80;
 
-  unsigned weight[t.kh][2][4];  // of the two pairs of channels; the first row holds the bias, too
+  unsigned weight[t.kh][2][4];  // of the two pairs of channels; the first row also holds the bias
   float sum[kRows][2][4];       // of output rows, by their first input row modulo kRows
   unsigned even, odd;           // offsets in a stage of this lane's slots 2 q and 2 q + 1
   unsigned to[2];               // offsets in a block of this lane's outputs
@@ -122,7 +122,7 @@ struct Warp {
       bias = p.bias && threadIdx.x < count ? static_cast<const uint16_t*>(p.bias)[channel + threadIdx.x] : 0;
     }
 
-    // Are any weights not finite?
+    // True if a weight is not finite.
     __device__ __forceinline__ bool store(unsigned char* shared) const {
       static_assert(2 * (kCount + t.channels) <= ChannelsMmaPolicy::kOutBuffers * t.out_bytes());
       uint16_t* const to = reinterpret_cast<uint16_t*>(shared);
@@ -151,7 +151,8 @@ struct Warp {
       to[e] = offset_of<t.channels>(n / t.tiles * t.out_pitch() + n % t.tiles * t.kOutputs + g, four);
       writes[e] = g < t.kOutputs && n < t.columns();
     }
-    // The compiler keeps the result of a shuffle in a register. It would compute other numbers anew in every step.
+    // The compiler keeps the result of a shuffle in a register. The compiler would compute other numbers again in every
+    // step.
     even = __shfl_sync(~0u, even, lane), odd = __shfl_sync(~0u, odd, lane);
     to[0] = __shfl_sync(~0u, to[0], lane), to[1] = __shfl_sync(~0u, to[1], lane);
     const uint16_t* const all = reinterpret_cast<const uint16_t*>(staged);
@@ -235,7 +236,7 @@ struct Warp {
     for (int row = 0; row < t.kh - 1; ++row) finish(row, sum[(row + 1 - t.kh + kRows) % kRows], staging);
   }
 
-  // Is an input since the last call not finite?
+  // True if an input since the last call is not finite.
   __device__ __forceinline__ bool needs_recompute() {
     const bool any = __any_sync(~0u, threadIdx.x % 32 >= 4 * t.kOutputs && (output_bits & 0x7fff7fff));
     output_bits = 0;

@@ -56,24 +56,24 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
   }
 
   const int lane = threadIdx.x % s.lanes, tile_at = threadIdx.x / s.lanes;
-  const int across = tile_at % s.threads_x, down = tile_at / s.threads_x, c = c_block + lane;
-  const int x0 = x_block + across * s.tx, y0 = y_block + down * s.ty;
+  const int thread_x = tile_at % s.threads_x, thread_y = tile_at / s.threads_x, c = c_block + lane;
+  const int x0 = x_block + thread_x * s.tx, y0 = y_block + thread_y * s.ty;
 
   // The block brings a row of its channels' windows while it computes with the one before.
   const W* const windows = static_cast<const W*>(a.weight);
-  float fresh[kTapsEach];
+  float next_taps[kTapsEach];
   auto fetch = [&](int i) {
 #pragma unroll
     for (int m = 0; m < kTapsEach; ++m) {
       const int t = int(threadIdx.x) + m * s.threads(), channel = min(c_block + t / s.kw, a.c - 1);
-      fresh[m] = t < kRowTaps ? to_acc<float>(windows[(int64_t(channel) * a.kh + i) * s.kw + t % s.kw]) : 0.f;
+      next_taps[m] = t < kRowTaps ? to_acc<float>(windows[(int64_t(channel) * a.kh + i) * s.kw + t % s.kw]) : 0.f;
     }
   };
   auto keep = [&](int i) {
 #pragma unroll
     for (int m = 0; m < kTapsEach; ++m) {
       const int t = int(threadIdx.x) + m * s.threads();
-      if (t < kRowTaps) taps[(i % 2 * s.kw + t % s.kw) * s.taps_pitch() + t / s.kw] = fresh[m];
+      if (t < kRowTaps) taps[(i % 2 * s.kw + t % s.kw) * s.taps_pitch() + t / s.kw] = next_taps[m];
     }
   };
   fetch(0);
@@ -82,8 +82,8 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
   __syncthreads();
   tma::barrier_wait(&barriers[0], 0);
 
-  const unsigned char* const from = channels_ring + (across * (s.tx * s.stride_x) * s.lanes + lane) * kSize;
-  int first = down * (s.ty * s.stride_y);  // of the ring's rows: where this thread's outputs begin
+  const unsigned char* const from = channels_ring + (thread_x * (s.tx * s.stride_x) * s.lanes + lane) * kSize;
+  int first = thread_y * (s.ty * s.stride_y);  // of the ring's rows: where this thread's outputs begin
   float sum[s.ty][s.tx] = {};
 #pragma unroll 1
   for (int i = 0; i < a.kh; ++i) {

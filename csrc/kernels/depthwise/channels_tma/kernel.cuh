@@ -101,15 +101,15 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
   constexpr int kRowBytes = s.row_bytes(kSize), kBoxRowBytes = s.columns() * s.channels() * kSize;
 
   const int lane = threadIdx.x % s.lanes, tile_at = threadIdx.x / s.lanes;
-  const int across = tile_at % s.threads_x, down = tile_at / s.threads_x;
-  const unsigned char* const from = channels_box + (across * (s.tx * s.stride_x) * s.channels() + lane * V) * kSize;
+  const int thread_x = tile_at % s.threads_x, thread_y = tile_at / s.threads_x;
+  const unsigned char* const from = channels_box + (thread_x * (s.tx * s.stride_x) * s.channels() + lane * V) * kSize;
   if (threadIdx.x == 0) {
     tma::barrier_init(&barriers[0]);
     tma::barrier_init(&barriers[1]);
   }
 
-  // A block that streams takes `steps` tiles: those of a column from the top, then those of the next channels. Another
-  // block has one tile, and the next block the next channels.
+  // A block that streams takes `steps` tiles: the tiles of a column from the top, then the tiles of the next channels.
+  // Another block has one tile, and the next block the next channels.
   int work = s.streaming ? int(blockIdx.x) * a.steps : 0, count = 0;
   const int work_end = s.streaming ? min(work + a.steps, a.tiles) : 1;
 #pragma unroll 1
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
       tile = after_x - n * a.tiles_y.divisor;
     }
     const int c_block = chunk * s.channels(), c = c_block + lane * V;
-    const int x0 = x_block + across * s.tx, y_block = tile * (s.threads_y * s.ty);
+    const int x0 = x_block + thread_x * s.tx, y_block = tile * (s.threads_y * s.ty);
     const W* const windows = static_cast<const W*>(a.weight) + int64_t(c_block) * kTaps;
     const int channels = min(s.channels(), a.c - c_block);
 
@@ -161,13 +161,13 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
     A tap[V * kTaps];  // the windows of the channels in order
     load_contiguous<V * kTaps>(taps + lane * (V * kTaps), tap);
 
-    T* to = static_cast<T*>(a.out) + n * a.out_n + (y_block + down * s.ty) * a.out_h + x0 * a.out_w + c;
+    T* to = static_cast<T*>(a.out) + n * a.out_n + (y_block + thread_y * s.ty) * a.out_h + x0 * a.out_w + c;
     const int rest_x = c < a.c ? a.w_out - x0 : 0;
-    int rest_y = a.h_out - y_block - down * s.ty, first = 0;
+    int rest_y = a.h_out - y_block - thread_y * s.ty, first = 0;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step, ++count) {
       if (step > 0) tma::barrier_wait(&barriers[count % 2], count / 2 % 2);
-      int slot = first + down * (s.ty * s.stride_y);
+      int slot = first + thread_y * (s.ty * s.stride_y);
       if (s.streaming && slot >= s.ring_rows()) slot -= s.ring_rows();
       compute_tile<T, s, kind>(a, from, slot, tap, bias, to, rest_y, rest_x);
       if constexpr (s.streaming) {

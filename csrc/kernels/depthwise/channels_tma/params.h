@@ -13,7 +13,7 @@ struct ChannelsBox {
   int tx, ty;                // outputs of a thread
   int threads_x, threads_y;  // of a block
   int resident;              // blocks of a multiprocessor
-  bool streaming;            // a block computes the tiles below, too
+  bool streaming;            // a block also computes the tiles below
 
   constexpr int threads() const { return lanes * threads_x * threads_y; }
   constexpr int channels() const { return lanes * vector; }

@@ -21,9 +21,9 @@ struct ChannelsTmaConfig {
 //     64x144x56x56              24 lanes of 72 41.7 us, 72 lanes 38.4
 //     64x96x112x112, stride 2   16 lanes of 48 58.7 us, 48 lanes 51.6
 //
-inline int channels_lanes(int64_t vectors, int most, int whole) {
-  if (vectors <= most) return int(round_up(vectors, whole));
-  for (int lanes = most / whole * whole; lanes >= 12; lanes -= whole)
+inline int channels_lanes(int64_t vectors, int most, int lane_multiple) {
+  if (vectors <= most) return int(round_up(vectors, lane_multiple));
+  for (int lanes = most / lane_multiple * lane_multiple; lanes >= 12; lanes -= lane_multiple)
     if (vectors % lanes == 0) return lanes;
   return 32;
 }
@@ -169,9 +169,9 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
   s.tx = kind.tx, s.ty = kind.ty, s.streaming = kind.streaming;
   int threads = kind.threads, most_x = kind.most_x;
   if (s.lanes > 32) threads = std::max(threads, s.lanes * (taps > 9 || strides ? 4 : 2));
-  // float16 3x3 at 64x144x56x56: 8x4 outputs of whole pixels 38.4 us, 7x4 41.8.
+  // Outputs of a thread, float16 3x3 64x144x56x56, lanes on whole pixels, us: 8x4 38.4, 7x4 41.8.
   if (s.lanes > 36 && !strides) most_x = 1, s.tx = taps <= 9 ? 8 : s.tx;
-  // float16 5x5 at 64x240x28x28: 7x2 outputs of 40 lanes 28 us, 7x4 32 us.
+  // Outputs of a thread, float16 5x5 64x240x28x28, 40 lanes, us: 7x2 28, 7x4 32.
   if (half && taps > 9 && taps <= 25 && !strides && !row && !sixteen) s.ty = 2;
   const int most_tiles = std::max(1, threads / s.lanes);
   s.threads_x = int(std::min<int64_t>({ceil_div(p.out.w, s.tx), int64_t(most_x), int64_t(most_tiles)}));
@@ -180,8 +180,8 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
     return ceil_div(p.out.c, s.channels()) * ceil_div(p.out.w, s.threads_x * s.tx) *
            ceil_div(p.out.h, s.threads_y * s.ty) * p.out.n;
   };
-  // Small images and batches: smaller tiles and blocks, so that every multiprocessor has some (float16 3x3 at
-  // 1x96x56x56: 240 threads 4.1 us, 64 threads 2.6).
+  // Small images and batches take smaller tiles and blocks, so that every multiprocessor has a block. float16 3x3
+  // 1x96x56x56, us: 240 threads 4.1, 64 threads 2.6.
   if (tiles() < arch.multiprocessors && s.ty > 2) {
     s.ty = 2, s.streaming = false;
     s.threads_y = int(std::min<int64_t>(ceil_div(p.out.h, s.ty), most_tiles / s.threads_x));
@@ -203,7 +203,7 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
   return config;
 }
 
-// Can one bulk copy load the windows of a block?
+// True if one bulk copy can load the windows of a block.
 inline bool channels_tma_bulk_taps(const Depthwise& p, const ChannelsBox& s) {
   const int64_t window = p.kh * p.kw * size_of(p.weights);
   return reinterpret_cast<uintptr_t>(p.weight) % 16 == 0 && s.channels() * window % 16 == 0 &&

@@ -6,8 +6,8 @@
 //
 // kh kw multiply-adds a pixel and channel; (P + kw - 1) / P loads a row of taps.
 
-// Do tiles prefetch the output lines of the next tile of their channels? The second-level caches do not hold them.
-// us without and with prefetches, 3x3 and 5x5, two threads of Zen 4:
+// True if tiles prefetch the output lines of the next tile of their channels. The second-level caches do not hold these
+// lines. us without and with prefetches, 3x3 and 5x5, two threads of Zen 4:
 //
 //     bfloat16 4x128x14x14  23.4, 23.5 and  36.3,  36.6    float32 4x128x14x14  24.7, 27.3 and  35.7,  37.3
 //              8x384x14x14  88.5, 86.8 and 156.7, 152.8            8x384x14x14  87.6, 98.3 and 154.3, 166.8
@@ -162,8 +162,8 @@ class Channels {
     cut_columns(x);
     for (int64_t block = blocks.begin; block < blocks.end; ++block)
       if (state_[block] == kUnknown) load_windows(block);
-    for (const Row& row : rows_)
-      for (const Column& column : columns_)
+    for (const OutputRow& row : rows_)
+      for (const ColumnTile& column : columns_)
         for (int64_t block = blocks.begin; block < blocks.end; ++block) tile(row, column, block);
   }
 
@@ -171,12 +171,12 @@ class Channels {
   enum State : char { kUnknown, kFinite, kOther };
 
   // An output row: the first row of its windows, and their rows inside the image.
-  struct Row {
+  struct OutputRow {
     int64_t y, top;
     Range inside;
   };
   // The columns of a tile: the outputs, the first column of their windows, and their columns inside the image.
-  struct Column {
+  struct ColumnTile {
     int size;
     int64_t x, first, count;
     Range inside;
@@ -230,12 +230,12 @@ class Channels {
     state_[block] = all_finite(to, count * kLanes<A>) ? kFinite : kOther;
   }
 
-  void tile(const Row& row, const Column& column, int64_t block) {
+  void tile(const OutputRow& row, const ColumnTile& column, int64_t block) {
     c_ = block * kLanes<A>, lanes_ = std::min<int64_t>(kLanes<A>, p_.out.c - c_);
     const Placement& place = p_.place;
     const Image &in = p_.in, &out = p_.out;
     const bool finite = state_[block] == kFinite;
-    const Range whole{0, p_.kh}, rows = finite ? row.inside : whole;
+    const Range all_rows{0, p_.kh}, rows = finite ? row.inside : all_rows;
     const bool sums_only = p_.activation != Activation::none;
     ChannelTile<T> t{
         .from = static_cast<const T*>(in.data) + n_ * in.stride_n + c_ * in.stride_c + row.top * in.stride_h +
@@ -270,7 +270,7 @@ class Channels {
   }
 
   // Computes a tile from a copy of its footprint, with zeros for pixels outside.
-  void by_patch(const ChannelTile<T>& tile, const Row& row, const Column& column) {
+  void by_patch(const ChannelTile<T>& tile, const OutputRow& row, const ColumnTile& column) {
     const Image& in = p_.in;
     const Placement& place = p_.place;
     const int size = column.size;
@@ -321,8 +321,8 @@ class Channels {
   const int64_t window_;
   const bool direct_;  // registers are loaded from the image itself
   Range y_{0, 0}, x_{0, 0};
-  std::vector<Row> rows_;
-  std::vector<Column> columns_;
+  std::vector<OutputRow> rows_;
+  std::vector<ColumnTile> columns_;
   ChannelRun<T> fixed_[kSizes], any_[kSizes];
   ChannelRun<A> patch_[kSizes], unused_[kSizes];
   int64_t n_ = 0, c_ = 0, lanes_ = 0;
@@ -333,13 +333,13 @@ class Channels {
 // Calls f(n, c, y, x) for each unit: channels c of sample n, output rows y and columns x.
 template <typename F>
 void each_channel_unit(const Depthwise& p, const Plan& plan, Range units, F f) {
-  const int64_t across = ceil_div(p.out.w, plan.tile_w), down = ceil_div(p.out.h, plan.tile_h);
+  const int64_t tiles_x = ceil_div(p.out.w, plan.tile_w), tiles_y = ceil_div(p.out.h, plan.tile_h);
   const int64_t groups = ceil_div(p.out.c, plan.tile_d);
   for (int64_t unit = units.begin; unit < units.end; ++unit) {
     const int64_t c = unit % groups * plan.tile_d, strip = unit / groups;
-    const int64_t x = strip % across * plan.tile_w, y = strip / across % down * plan.tile_h;
-    f(strip / across / down, Range{c, std::min(p.out.c, c + plan.tile_d)}, Range{y, std::min(p.out.h, y + plan.tile_h)},
-      Range{x, std::min(p.out.w, x + plan.tile_w)});
+    const int64_t x = strip % tiles_x * plan.tile_w, y = strip / tiles_x % tiles_y * plan.tile_h;
+    f(strip / tiles_x / tiles_y, Range{c, std::min(p.out.c, c + plan.tile_d)},
+      Range{y, std::min(p.out.h, y + plan.tile_h)}, Range{x, std::min(p.out.w, x + plan.tile_w)});
   }
 }
 

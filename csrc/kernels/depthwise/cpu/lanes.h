@@ -248,7 +248,7 @@ class Buffer {
   int64_t size_ = 0;
 };
 
-// Are all of n taps finite? Zeros follow them up to a whole register.
+// True if all n taps are finite. Zeros follow the taps up to a whole register.
 template <typename A>
 bool all_finite(const A* taps, int64_t n) {
   Vec<A> sum = {};

@@ -10,14 +10,14 @@
 //     two registers of floats  a1 | a3 | a5 | a7 | ...
 //
 // A tile sums P outputs of a row at once, each in two registers. In PixelPairs, a pair of pixels serves every output
-// over it. A row of taps has two forms: words for windows that begin with a pair, and for those that begin with the
-// second pixel of a pair. In ChannelHalves, each tap and register takes one multiply-add.
+// over it. A row of taps has two forms: words for windows that begin with a pair, and words for windows that begin with
+// the second pixel of a pair. In ChannelHalves, each tap and register takes one multiply-add.
 
 // Outputs x ... x + P of a row, for 32 channels.
 struct PairChannelTile {
   const bhalf_t* from;        // tap (0, 0) of the first output
   int64_t row, pixel;         // from one tap row, one input column to the next
-  int64_t begin, end;         // the tap rows that lie in the image
+  int64_t begin, end;         // the tap rows inside the image
   const __mmask32* channels;  // of each column under the tile's windows: none outside the image
   const uint32_t* taps;       // of each tap row
   const float* biases;
@@ -66,9 +66,9 @@ struct PixelPairs {
   }
 };
 
-// A word is two channels of a pixel, and each half of it becomes a float. This form serves rows of three taps, whose
-// pairs would often hold a zero. Two threads of Zen 4, 8x96x56x56
-// channels_last, ms of PixelPairs and ChannelHalves:
+// A word is two channels of a pixel, and each half of the word becomes a float. This form serves rows of three taps,
+// whose pairs would often hold a zero. The table has ms of PixelPairs and ChannelHalves, 8x96x56x56 channels_last, two
+// threads of Zen 4:
 //
 //     3x3 0.34, 0.29 (CHANNELS 0.30); 5x5 0.54, 0.63; 7x7 0.90, 1.16
 template <int K>

@@ -18,8 +18,8 @@
 struct Exponents {
   int least = 512, most = 0;
 
-  // Are all numbers finite and normal, and every product with such taps and every sum of products 0 or at least 2^-126?
-  // Each is a multiple of 2^(e1 + e2 - 2 * (127 + 7)), with e1 and e2 the least exponents.
+  // True if all numbers are finite and normal, and each product with the taps and each sum of products is 0 or at least
+  // 2^-126. Each product is a multiple of 2^(e1 + e2 - 2 * (127 + 7)), with e1 and e2 the least exponents.
   bool plain(const Exponents& taps) const {
     const bool normal = least > 0 && taps.least > 0, finite = most < 255 && taps.most < 255;
     return normal && finite && least + taps.least >= 2 * (127 + 7) - 126;
@@ -58,7 +58,8 @@ inline Exponents exponents_of(const bhalf_t* p, int64_t n) {
   return scan.exponents();
 }
 
-// Is a sum with this bias 0 or at least 2^-126? The instruction that rounds it takes subnormal numbers for zeros.
+// True if a sum with this bias is 0 or at least 2^-126. The instruction that rounds the sum takes subnormal numbers for
+// zeros.
 inline bool plain_bias(bhalf_t bias) {
   const int size = bias.bits & 0x7fff;
   return size == 0 || size >> 7 >= 127 + 7 - 126;
@@ -122,7 +123,7 @@ class PairStrip {
     }
     return plain_bias(bias);
   }
-  // Are these pixels, in rows of `size`, `pitch` apart, plain under the window?
+  // True if these pixels, in rows of `size`, `pitch` apart, are plain under the window.
   bool plain(const bhalf_t* from, int64_t rows, int64_t size, int64_t pitch) const {
     ExponentScan scan;
     if (pitch == size) scan.add(from, rows * size);

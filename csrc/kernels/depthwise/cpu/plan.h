@@ -23,13 +23,13 @@ inline const char* channels_refusal(const Depthwise& p) {
   return nullptr;
 }
 
-// Lanes are channels after all: those of one sample, each with one output.
+// The lanes of BLOCKS are the channels of one sample, with one output for each input channel.
 inline const char* blocks_refusal(const Depthwise& p) {
   if (p.in.dtype == Dtype::f64) return "float64";
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row are not contiguous";
   if (p.out.c != p.in.c || p.out.c < kFewChannels) return "few channels, or several outputs of each";
-  // A thread keeps the whole rows under a window of 16 channels. ms of BLOCKS and PLANES, 5x5, 16x8 planes, two
-  // threads: 4096 columns 5.1, 4.7; 65536 columns 51, 26.
+  // A thread keeps the whole rows under a window of 16 channels. ms, BLOCKS : PLANES, 5x5, 16x8 planes, two threads:
+  // 4096 columns 5.1 : 4.7; 65536 columns 51 : 26.
   return p.in.w > 2048 ? "rows of more than 2048 pixels" : nullptr;
 }
 
@@ -67,7 +67,7 @@ inline const char* block_pairs_refusal(const Depthwise& p) {
   return pair_tile_refusal(p);
 }
 
-// STRIPS reads planes from the image itself. It has tiles for small square windows at strides of 1 and 2.
+// STRIPS reads planes from the image itself, and has tiles for small square windows at strides of 1 and 2.
 inline const char* strip_refusal(const Depthwise& p, int64_t most, int64_t most_of_two) {
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row are not contiguous";
   const Placement& at = p.place;
@@ -82,7 +82,7 @@ inline const char* plane_pairs_refusal(const Depthwise& p) {
   return why ? why : strip_refusal(p, 7, 5);
 }
 
-// ms of strips and blocks, 8x96x56x56 float32, two threads of Zen 4: 3x3 0.49, 0.61; 5x5 0.85, 0.94; 7x7 1.8, 1.5.
+// 8x96x56x56 float32, two threads of Zen 4, ms, STRIPS : BLOCKS. 3x3 0.49 : 0.61; 5x5 0.85 : 0.94; 7x7 1.8 : 1.5.
 inline const char* strips_refusal(const Depthwise& p) {
   if (best_isa() != Isa::v4) return "a processor without masks";
   return p.in.dtype == Dtype::f32 ? strip_refusal(p, 5, 3) : "not float32";
@@ -98,8 +98,12 @@ inline const char* reach_refusal(const Depthwise& p) {
   return nullptr;
 }
 
-// A multiple of every register's channels. Up to twice as many are one task, which reads whole pixels. Two threads of
-// Zen 4, float32 3x3: 8x96x56x56 tasks of 64 channels 0.78 ms, of 96 0.71; 8x384x14x14 of 64 83 us, of 128 89.
+// A multiple of every register's channels. Up to twice as many channels are one task, which reads whole pixels.
+// Channels of a task, float32 3x3, two threads of Zen 4, us:
+//
+//     8x96x56x56   64 780, 96 710
+//     8x384x14x14  64 83, 128 89
+//
 constexpr int kChannelsOfATask = 64;
 
 // The largest tile of at most `most` that makes all tiles of an axis about as large.

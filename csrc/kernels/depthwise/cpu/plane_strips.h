@@ -5,8 +5,8 @@
 //     row 1   ( 0)[x x x x ... x x x x x x]
 //     row 2   ( 0)[x x x x ... x x x x x x]
 //
-// A tile is kStripRows rows of sums, two registers each. It loads the registers of an input row once (at steps of 2,
-// even and odd pixels apart) for every row of sums over it. Nothing is copied before. The template argument Strip
+// A tile is kStripRows rows of sums, two registers each. The tile loads the registers of an input row once (at steps of
+// 2, even and odd pixels apart) for every row of sums over it. Nothing is copied before. The template argument Strip
 // defines the contents of a register: FloatStrip below, PairStrip in pairs.h.
 
 // Calls f.operator()<i>() for i = 0 ... N - 1, unrolled by the compiler: registers in arrays stay registers.
@@ -16,11 +16,17 @@ TC_HD void unrolled(F f) {
   (std::make_integer_sequence<int, N>{});
 }
 
-// A mask of those elements a ... a + 32 that are inside a row of `size`.
+// A mask of the elements a ... a + 32 that are inside a row of `size`.
 TC_HD __mmask32 lanes_inside(int64_t a, int64_t size) { return first_lanes(size - a) & ~(a < 0 ? first_lanes(-a) : 0); }
 
-// Cycles for 16 outputs of bfloat16 on 56x56, 2, 4 and 8 rows, Zen 4, one thread: 3x3 13.5, 11.3, 10.7; 5x5 37, 24, 31;
-// 7x7 62, 39, 36. On a map of 14 rows, tiles of 4 waste fewer rows than tiles of 8.
+// Rows of a tile. On a map of 14 rows, tiles of 4 waste fewer rows than tiles of 8. Cycles for 16 outputs, bfloat16
+// 56x56, Zen 4, one thread:
+//
+//     rows     2     4     8
+//     3x3   13.5  11.3  10.7
+//     5x5     37    24    31
+//     7x7     62    39    36
+//
 constexpr int kStripRows = 4;
 
 // The input and the output of a tile.
@@ -92,7 +98,7 @@ class StripPlanes {
       const int64_t first = top * S - place.pad_y;
       t.begin = -first, t.end = in.h - first;
       t.count = std::min<int64_t>(kStripRows, y.end - top);
-      for (const Columns& columns : columns_) {
+      for (const StripColumns& columns : columns_) {
         t.from = source + first * in.stride_h + columns.x * S - place.pad_x;
         t.out = reinterpret_cast<T*>(pixel_of(out, n, c, 0, top, columns.x));
         t.inside = columns.inside, t.stored = first_lanes(columns.count);
@@ -108,7 +114,7 @@ class StripPlanes {
   static constexpr int K = Strip::kTaps, S = Strip::kStep;
 
   // Outputs x ... x + count, and a mask of the columns inside the image for each load.
-  struct Columns {
+  struct StripColumns {
     int64_t x, count;
     __mmask32 inside[Strip::kLoads];
   };
@@ -119,7 +125,7 @@ class StripPlanes {
     columns_.clear();
     const int64_t seen = inputs_under(x, S, p_.place.pad_x, K, p_.in.w).end;
     for (int64_t at = x.begin; at < x.end; at += 32) {
-      Columns columns{.x = at, .count = std::min<int64_t>(32, x.end - at)};
+      StripColumns columns{.x = at, .count = std::min<int64_t>(32, x.end - at)};
       for (int j = 0; j < Strip::kLoads; ++j)
         columns.inside[j] = lanes_inside(at * S - p_.place.pad_x + Strip::load_at(j), seen);
       columns_.push_back(columns);
@@ -148,7 +154,7 @@ class StripPlanes {
   float bias_ = 0;
   typename Strip::Tap taps_[Strip::kTapCount];
   Range x_{0, 0};
-  std::vector<Columns> columns_;
+  std::vector<StripColumns> columns_;
   alignas(64) float sums_[kStripRows * 32];
 };
 

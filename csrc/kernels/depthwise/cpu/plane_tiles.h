@@ -21,14 +21,14 @@ struct PlaneTile {
 // Sums of R rows and V registers, the last of which may be half a register.
 template <typename A, int R, int V, bool half>
 struct PlaneSums {
-  Vec<A> whole[R][V > 0 ? V : 1];
+  Vec<A> full[R][V > 0 ? V : 1];
   Half end[half ? R : 1];
 
   TC_HD void clear() {
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) whole[r][v] = Vec<A>{};
+      for (int v = 0; v < V; ++v) full[r][v] = Vec<A>{};
       if constexpr (half) end[r] = Half{};
     }
   }
@@ -40,7 +40,7 @@ struct PlaneSums {
       A* to = t.out + r * t.pitch + t.x;
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) {
-        const Vec<A> sum = whole[r][v] + splat(t.bias);
+        const Vec<A> sum = full[r][v] + splat(t.bias);
         if (v + 1 < V || half) store(to + v * kLanes<A>, sum);
         else store_some<A>(to + v * kLanes<A>, sum, t.lanes - v * kLanes<A>);
       }
@@ -80,12 +80,12 @@ void plane_tile(const PlaneTile<float>& t) {
   sums.clear();
   // Few taps stay in registers, where there are 32.
   constexpr bool kKeep = K == 3 && TC_VEC_BYTES == 64;
-  Vec<float> kept[kKeep ? K * K : 1];
+  Vec<float> window[kKeep ? K * K : 1];
   if constexpr (kKeep) {
 #pragma GCC unroll 16
     for (int i = 0; i < K * K; ++i) {
-      kept[i] = splat(t.taps[i]);
-      asm("" : "+v"(kept[i]));  // without it g++ loads the tap for every use
+      window[i] = splat(t.taps[i]);
+      asm("" : "+v"(window[i]));  // without it g++ loads the tap for every use
     }
   }
   auto row = [&]<int Q>() __attribute__((always_inline)) {
@@ -102,9 +102,9 @@ void plane_tile(const PlaneTile<float>& t) {
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         if (Q < r || Q >= r + K) continue;
-        const Vec<float> tap = kKeep ? kept[(Q - r) * K + j] : splat(t.taps[(Q - r) * K + j]);
+        const Vec<float> tap = kKeep ? window[(Q - r) * K + j] : splat(t.taps[(Q - r) * K + j]);
 #pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) sums.whole[r][v] = fma(tap, in[v], sums.whole[r][v]);
+        for (int v = 0; v < V; ++v) sums.full[r][v] = fma(tap, in[v], sums.full[r][v]);
         if constexpr (half) sums.end[r] = fma_half(half_of<float>(tap), in_end, sums.end[r]);
       }
     }
@@ -133,7 +133,7 @@ void plane_tile_any(const PlaneTile<A>& t) {
       for (int r = 0; r < R; ++r) {
         const A* at = from[r] + offset;
 #pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) sums.whole[r][v] = fma(tap, load(at + v * kLanes<A>), sums.whole[r][v]);
+        for (int v = 0; v < V; ++v) sums.full[r][v] = fma(tap, load(at + v * kLanes<A>), sums.full[r][v]);
         if constexpr (half) sums.end[r] = fma_half(half_of<A>(tap), load_half(at + V * kLanes<A>), sums.end[r]);
       }
     }

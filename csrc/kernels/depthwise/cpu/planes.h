@@ -30,8 +30,9 @@ class Planes {
     pointers_.resize(window_rows_);
     // The ring holds whole planes if they fit the first-level cache.
     constexpr int64_t kPlaneElements = (24 << 10) / sizeof(A);
-    const bool whole = plan.tile_h >= p.out.h && p.in.h * (p.in.w + (p.kw - 1) * place.dilation_x) <= kPlaneElements;
-    slots_ = whole ? p.in.h : window_rows_;
+    const bool holds_plane =
+        plan.tile_h >= p.out.h && p.in.h * (p.in.w + (p.kw - 1) * place.dilation_x) <= kPlaneElements;
+    slots_ = holds_plane ? p.in.h : window_rows_;
     offset_.resize(p.kw);
     taps_.resize(round_up(p.kh * p.kw, kLanes<A>));
     in_place_ = p.out.dtype == kDtypeOf<A> && p.out.stride_w == 1 && p.activation == Activation::none;
@@ -228,10 +229,11 @@ class Planes {
 // Calls f(plane, y, x) for each unit: a plane (n, then channels), output rows y and columns x.
 template <typename F>
 void each_plane_unit(const Depthwise& p, const Plan& plan, Range units, F f) {
-  const int64_t across = ceil_div(p.out.w, plan.tile_w), down = ceil_div(p.out.h, plan.tile_h);
+  const int64_t tiles_x = ceil_div(p.out.w, plan.tile_w), tiles_y = ceil_div(p.out.h, plan.tile_h);
   for (int64_t unit = units.begin; unit < units.end; ++unit) {
-    const int64_t x = unit % across * plan.tile_w, y = unit / across % down * plan.tile_h;
-    f(unit / across / down, Range{y, std::min(p.out.h, y + plan.tile_h)}, Range{x, std::min(p.out.w, x + plan.tile_w)});
+    const int64_t x = unit % tiles_x * plan.tile_w, y = unit / tiles_x % tiles_y * plan.tile_h;
+    f(unit / tiles_x / tiles_y, Range{y, std::min(p.out.h, y + plan.tile_h)},
+      Range{x, std::min(p.out.w, x + plan.tile_w)});
   }
 }
 

@@ -5,14 +5,14 @@
 
 namespace torch_conv::depthwise {
 
-// ms of planes and channels, two threads of Zen 4, float32 on 2x96x32x32: 31x31 2.2, 3.0; 13x13 0.54, 0.72; 9x9 on
-// 56x56 1.17, 0.87.
+// float32 2x96x32x32, two threads of Zen 4, ms, PLANES : CHANNELS. 31x31 2.2 : 3.0; 13x13 0.54 : 0.72; 9x9 on 56x56
+// 1.17 : 0.87.
 inline const char* channels_is_slower(const Depthwise& p) {
   return p.kh > 1 && p.kw > 9 ? "a wide window, whose edges are copied" : nullptr;
 }
 
-// `direct` takes the channels of a row as one row. ms of `direct` and PLANES, 2x3x512x512 float32 channels_last: 3x3
-// 0.49, 0.80; 5x5 1.0, 1.1.
+// `direct` takes the channels of a row as one row. 2x3x512x512 float32 channels_last, ms, `direct` : PLANES. 3x3 0.49 :
+// 0.80; 5x5 1.0 : 1.1.
 inline const char* planes_is_slower(const Depthwise& p) {
   const bool interleaved = p.activation == Activation::none && interleaved_channels(p.in, p.out) > 1;
   return interleaved && p.out.c < kFewChannels ? "few interleaved channels are one row elsewhere" : nullptr;

@@ -12,7 +12,7 @@
 namespace torch_conv::depthwise {
 
 template <typename T, typename W>
-__global__ void __launch_bounds__(256) depthwise_general(const __grid_constant__ GeneralArgs a) {
+__global__ void __launch_bounds__(256) depthwise_general(const __grid_constant__ DepthwiseGeneralArgs a) {
   using A = acc_t<T>;
   const Depthwise& p = a.p;
   const Placement& s = p.place;

@@ -5,7 +5,7 @@
 
 namespace torch_conv::depthwise {
 
-struct GeneralArgs {
+struct DepthwiseGeneralArgs {
   Depthwise p;
   int64_t groups_of_four;  // per row
   int64_t threads;         // in all

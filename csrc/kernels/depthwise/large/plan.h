@@ -34,7 +34,7 @@ inline LargeShape large_shape(const Depthwise& p, int side, int images) {
   return s;
 }
 
-// As many images as let a second block fit; fewer for small batches.
+// The images of a block let a second block fit. Small batches have fewer.
 inline LargeShape large_shape(const Depthwise& p, const Arch& arch) {
   const int side = p.out.w <= kLargeColumns ? 1 : p.out.w <= 2 * kLargeColumns ? 2 : 4;
   int images = 32 / side;
@@ -58,8 +58,14 @@ inline const char* large_refusal(const Depthwise& p, const Arch& arch) {
   return large_shape(p, arch).shared_bytes > arch.shared_bytes ? "too little shared memory" : nullptr;
 }
 
-// Measured on one NVIDIA H200, microseconds: 64x384x32x32 float32 31x31 1035, 13x13 439, 1x384x32x32 31x31 66,
-// 64x768x14x14 13x13 266; float16 64x384x32x32 31x31 974.
+// us on one NVIDIA H200:
+//
+//                              31x31   13x13
+//     float32  64x384x32x32     1035     439
+//              1x384x32x32        66
+//              64x768x14x14              266
+//     float16  64x384x32x32      974
+//
 inline void configure_large(const Depthwise& p, const Arch& arch, Plan& plan) {
   const LargeShape s = large_shape(p, arch);
   plan.why = "rows in registers, broadcast taps";

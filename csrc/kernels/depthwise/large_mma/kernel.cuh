@@ -11,12 +11,13 @@
 // clang-format on
 //
 // M counts images of a batch times strips of S rows of one image: 16 images, one image in 16 strips, or between.
-// A warp computes `rows` output rows of every strip and `blocks` blocks of 8 columns. It adds input row u to output row
-// j by window row u - j. So the registers of window rows rotate, and each input row loads one new window row.
+// A warp computes `rows` output rows of every strip and `blocks` blocks of 8 columns. The warp adds input row u to
+// output row j by window row u - j. So the registers of window rows rotate, and each input row loads one new window
+// row.
 //
-// Shared memory holds the rows and columns of the images that the tile reads (32x32: 33 KB for 16 images). It has no
-// halo: pairs of blocks and rows outside are left out. Pitches put 8 rows of M into different banks. Window rows have
-// zeros on both sides. A second copy is shifted by one tap, so that every pair of taps is an aligned word.
+// Shared memory holds the rows and columns of the images that the tile reads (32x32: 33 KB for 16 images). The tile has
+// no halo: pairs of blocks and rows outside are left out. Pitches put 8 rows of M into different banks. Window rows
+// have zeros on both sides. A second copy is shifted by one tap, so that every pair of taps is an aligned word.
 //
 // 31x31 on 32 columns: an input row takes 4 rows x (6 k16 + 2 k8) mma, 2 ldmatrix and 5 loads of taps.
 // Device memory per pixel: 1 read, 1 write. 2 kh kw flops. The mma at 31x31 do 1.9 times as many: 7 blocks of 8 taps
@@ -63,13 +64,14 @@ __device__ __forceinline__ void load_slab(const LargeMmaArgs& a, const Slab& sla
   const int64_t step = images_on * in.stride_n + rows_on * in.stride_h, next_image = in.stride_n - rows * in.stride_h;
 #pragma unroll 1
   for (unsigned vector = threadIdx.x - first * vectors; vector < vectors; vector += blockDim.x) {
-    const int column = slab.column + int(vector) * bytes / 2, whole = min(max(2 * (int(in.w) - column), 0), bytes);
+    const int column = slab.column + int(vector) * bytes / 2,
+              bytes_of_row = min(max(2 * (int(in.w) - column), 0), bytes);
     int image = first / rows, row = first - image * rows;
     int at = image * a.s.image_stride + row * a.s.pitch + int(vector) * bytes;
     const T* from = plane + (first_image + image) * in.stride_n + (first_row + slab.row + row) * in.stride_h + column;
 #pragma unroll 1
     while (image < a.s.images) {
-      const int inside = image < images ? whole : 0;
+      const int inside = image < images ? bytes_of_row : 0;
       const T* here = inside ? from : plane;  // zeros fill the rest
       unsigned char* there = to + at;
       if (a.s.gap) there += (floor_div(slab.row + row, a.s.strip_rows) - floor_div(slab.row, a.s.strip_rows)) * a.s.gap;
@@ -203,7 +205,8 @@ __device__ __forceinline__ uint64_t bits_of_not_finite(const float (&sum)[kRows]
 template <typename T, LargeMmaPolicy tile, Activation kind>
 __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_constant__ LargeMmaArgs a) {
   using namespace large_mma;
-  constexpr int kRows = tile.rows, kBlocks = tile.blocks, kSpans = tile.spans, kLag = tile.lag, kApart = tile.apart;
+  constexpr int kRows = tile.rows, kBlocks = tile.blocks, kSpans = tile.spans, kLag = tile.lag,
+                kPairStride = tile.pair_stride;
   constexpr int kFirstPair = tile.first_pair, kEndPair = tile.end_pair;
   constexpr bool kGuard = tile.guard;
   extern __shared__ __align__(128) unsigned char large_shared[];
@@ -223,7 +226,7 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
   slab.row = max(-pad, -y_tile);
   slab.row_end = min(s.tile_h + kh - 1 - pad, int(p.in.h) - y_tile);
   slab.column = max(0, x_tile - s.lead);
-  constexpr int kUnit = 16 * kApart;
+  constexpr int kUnit = 16 * kPairStride;
   slab.column_end = min((int(p.in.w) + kUnit - 1) / kUnit * kUnit, slab.column + s.slab_columns);
   slab.column_end = max(slab.column_end, slab.column);
 
@@ -235,9 +238,9 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
   const int per_channel = s.row_groups * s.column_tiles;
 #pragma unroll 1
   for (int task = warp; task < channels * per_channel; task += s.warps) {
-    const int c = int(a.by_per_channel.divide(task)), of_channel = task - c * per_channel;
-    const int group = int(a.by_column_tiles.divide(of_channel));
-    const int x0 = x_tile + (of_channel - group * s.column_tiles) * 8 * kBlocks, y0 = group * kRows;
+    const int c = int(a.by_per_channel.divide(task)), tile_of_channel = task - c * per_channel;
+    const int group = int(a.by_column_tiles.divide(tile_of_channel));
+    const int x0 = x_tile + (tile_of_channel - group * s.column_tiles) * 8 * kBlocks, y0 = group * kRows;
     const int rows = min(kRows, s.strip_rows - y0);
     const unsigned start = shared_address(large_shared) + kLargeMmaHead + c * s.channel_bytes;
 
@@ -247,7 +250,7 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
     const int rows_inside = slab.row_end - slab.row;
     const int first_column = x0 - s.lead;  // of pair 0
     unsigned pixels = start + (lane % 16 >> s.strip_bits) * s.image_stride + strip * s.strip_stride +
-                      lane / 16 * (16 * kApart) + (first_column - slab.column) * 2;
+                      lane / 16 * (16 * kPairStride) + (first_column - slab.column) * 2;
     const int at_tap = kLargeMmaLead - s.shift + 2 * q - g;
     unsigned taps = start + s.table + (at_tap % 2 ? s.second_copy : 0) + at_tap / 2 * 4;
 
@@ -273,28 +276,28 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
 #pragma unroll
     for (int j = 1; j < kRows; ++j) load_band(band[kRows - j], begin - j);
 
-    auto add_rows = [&](auto whole, int first) {
-      constexpr bool kWhole = decltype(whole)::value;
+    auto add_rows = [&](auto all_inside, int first) {
+      constexpr bool kAllInside = decltype(all_inside)::value;
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         const int i = first + r;
-        if (kWhole || i < end) {
+        if (kAllInside || i < end) {
           load_band(band[r], i);
           const unsigned from = unsigned(row_at + i) < unsigned(rows_inside) ? pixels : zeros;
 #pragma unroll
           for (int pair = kFirstPair; pair < kEndPair; ++pair) {
-            const int block = LargeMmaPolicy::block(pair, kApart),
-                      column = first_column + pair / kApart * (16 * kApart);
+            const int block = LargeMmaPolicy::block(pair, kPairStride),
+                      column = first_column + pair / kPairStride * (16 * kPairStride);
             if (!kGuard || (column >= slab.column && column < slab.column_end)) {
               unsigned v[4];
               load_matrices(v, from + 16 * block);
 #pragma unroll
               for (int j = 0; j < kRows; ++j) {
                 const unsigned(&b)[kSpans] = band[(r - j + kRows) % kRows];
-                if (kWhole || (i >= j && i < kh + j && j < rows)) {
+                if (kAllInside || (i >= j && i < kh + j && j < rows)) {
 #pragma unroll
                   for (int t = 0; t < kBlocks; ++t) {
-                    const int d = block - kLag - t, e = d + kApart;  // of the pair's blocks
+                    const int d = block - kLag - t, e = d + kPairStride;  // of the pair's blocks
                     const bool one = d >= 0 && d < kSpans, two = e >= 0 && e < kSpans;
                     if (one && two) mma_add<T>(sum[j][t], v, b[d], b[e]);
                     else if (one) mma_add<T>(sum[j][t], v[0], v[1], b[d]);

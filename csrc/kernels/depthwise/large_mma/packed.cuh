@@ -19,7 +19,7 @@ __device__ __forceinline__ unsigned load_word(unsigned address) {
 }
 
 // Transposes the words of a quad of lanes: each lane has a word of every block, and then lane q has all four words of
-// block q. Of two blocks, it has half of block q % 2.
+// block q. With two blocks, lane q has half of block q % 2.
 template <int N>
 __device__ __forceinline__ void transpose(unsigned (&v)[N], int q) {
 #pragma unroll

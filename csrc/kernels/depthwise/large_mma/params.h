@@ -11,15 +11,19 @@ struct LargeMmaPolicy {
   int rows = 0;                      // output rows of a warp in every strip
   int blocks = 0;                    // of 8 output columns of a warp
   int spans = 0;                     // blocks of 8 input columns that a block of outputs reads
-  int lag = 0;                       // the first of them is block `lag` of those that a warp reads
-  int apart = 1;                     // a pair is blocks 0 and 1, 2 and 3, ... (1) or 0 and 2, 1 and 3, 4 and 6, ... (2)
-  int first_pair = 0, end_pair = 0;  // pairs of input blocks that lie inside the image
+  int lag = 0;                       // the first of these spans is block `lag` of a warp's input blocks
+  int pair_stride = 1;               // a pair is blocks 0 and 1, 2 and 3, ... (1) or 0 and 2, 1 and 3, 4 and 6, ... (2)
+  int first_pair = 0, end_pair = 0;  // pairs of input blocks inside the image
   bool guard = false;                // these pairs depend on the warp
 
-  constexpr int unit() const { return 16 * apart; }  // columns
-  constexpr int pairs() const { return (blocks + spans - 1 + lag + 2 * apart - 1) / (2 * apart) * apart; }
+  constexpr int unit() const { return 16 * pair_stride; }  // columns
+  constexpr int pairs() const {
+    return (blocks + spans - 1 + lag + 2 * pair_stride - 1) / (2 * pair_stride) * pair_stride;
+  }
   // First block of a pair; the second one is `apart` further on.
-  static constexpr TC_HD int block(int pair, int apart) { return pair / apart * 2 * apart + pair % apart; }
+  static constexpr TC_HD int block(int pair, int pair_stride) {
+    return pair / pair_stride * 2 * pair_stride + pair % pair_stride;
+  }
 };
 
 constexpr int kLargeMmaZeros = 512;                 // bytes of zeros, for rows outside: the pairs of a warp

@@ -27,7 +27,7 @@ inline MmaCount count_mma(const LargeMmaPolicy& tile) {
   MmaCount count;
   for (int pair = tile.first_pair; pair < tile.end_pair; ++pair)
     for (int t = 0; t < tile.blocks; ++t) {
-      const int d = LargeMmaPolicy::block(pair, tile.apart) - tile.lag - t, e = d + tile.apart;
+      const int d = LargeMmaPolicy::block(pair, tile.pair_stride) - tile.lag - t, e = d + tile.pair_stride;
       const int both = (d >= 0 && d < tile.spans) + (e >= 0 && e < tile.spans);
       count.k16 += both == 2, count.k8 += both == 1;
     }
@@ -36,17 +36,17 @@ inline MmaCount count_mma(const LargeMmaPolicy& tile) {
 
 // A configuration: M has `images` images, a warp `rows` rows and `blocks` blocks. `clocks` is -1 if it does not fit.
 inline LargeMmaConfig large_mma_shape(const Depthwise& p, const Arch& arch, int images, int rows, int blocks,
-                                      int apart) {
+                                      int pair_stride) {
   LargeMmaShape s;
   const int kh = int(p.kh), kw = int(p.kw), pad_y = int(p.place.pad_y), pad_x = int(p.place.pad_x);
   const int ahead = int(round_up(pad_x, 8));
-  s.lead = int(round_up(pad_x, 16 * apart));
+  s.lead = int(round_up(pad_x, 16 * pair_stride));
   s.shift = ahead - pad_x;
   s.tile = {.rows = rows,
             .blocks = blocks,
             .spans = int(ceil_div(kw + 7 + s.shift, 8)),
             .lag = (s.lead - ahead) / 8,
-            .apart = apart};
+            .pair_stride = pair_stride};
   s.tile.end_pair = s.tile.pairs();
   s.images = images, s.strips = 16 / images;
   while (1 << s.strip_bits < s.strips) ++s.strip_bits;
@@ -67,12 +67,12 @@ inline LargeMmaConfig large_mma_shape(const Depthwise& p, const Arch& arch, int 
   const int unit = s.tile.unit(), wide = int(round_up(p.in.w, unit));
   s.slab_columns = std::min<int>(wide, int(round_up(s.tile_w + kw - 1 - pad_x + s.lead, unit)));
   if (!s.tile.guard) {
-    s.tile.first_pair = s.lead / unit * apart;
-    s.tile.end_pair = std::max(s.tile.first_pair, std::min(s.tile.end_pair, (s.lead + wide) / unit * apart));
+    s.tile.first_pair = s.lead / unit * pair_stride;
+    s.tile.end_pair = std::max(s.tile.first_pair, std::min(s.tile.end_pair, (s.lead + wide) / unit * pair_stride));
     s.slab_columns = std::min(s.slab_columns, (s.tile.end_pair - s.tile.first_pair) * 16);
   }
 
-  // Rows of M lie in different banks: strips 16 bytes apart modulo 128, images 16 bytes times the number of strips.
+  // Rows of M are in different banks: strips 16 bytes apart modulo 128, images 16 bytes times the number of strips.
   const auto filler = [](int bytes, int want) { return ((want - bytes) % 128 + 128) % 128; };
   const int slab_rows = int(std::min<int64_t>(p.in.h, s.tile_h + kh - 1));
   s.pitch = 2 * s.slab_columns;
@@ -105,8 +105,8 @@ inline LargeMmaConfig large_mma_shape(const Depthwise& p, const Arch& arch, int 
   }
   const MmaCount mma = count_mma(s.tile);
   const double row_clocks = 6.4 * mma.k16 + 4.4 * mma.k8;
-  const double step_clocks =
-      2.0 * (4 * (s.tile.end_pair - s.tile.first_pair) + s.tile.spans) + 8 + (apart == 1 ? 0.5 * mma.k16 * rows : 0);
+  const double step_clocks = 2.0 * (4 * (s.tile.end_pair - s.tile.first_pair) + s.tile.spans) + 8 +
+                             (pair_stride == 1 ? 0.5 * mma.k16 * rows : 0);
   double work = 0;  // of all warps' tiles of one channel
   for (int group = 0; group < s.row_groups; ++group) {
     const int here = std::min(rows, s.strip_rows - group * rows);
@@ -132,10 +132,10 @@ inline LargeMmaConfig large_mma_shape(const Depthwise& p, const Arch& arch, int 
 // Bytes of a plane, if the planes of 16 images have the same layout in shared memory as in device memory. Else 0.
 inline int large_mma_plane_bytes(const Depthwise& p, const Arch& arch, const LargeMmaShape& s) {
   const Image& in = p.in;
-  const auto whole = [](int64_t elements) { return elements * 2 % 16 == 0; };
+  const auto is_aligned = [](int64_t elements) { return elements * 2 % 16 == 0; };
   const bool dense = (in.w == 1 || in.stride_w == 1) && (in.h == 1 || in.stride_h == in.w) && s.slab_columns == in.w;
-  const bool starts = reinterpret_cast<uintptr_t>(in.data) % 16 == 0 && (in.c == 1 || whole(in.stride_c)) &&
-                      (in.n == 1 || whole(in.stride_n)) && whole(in.h * in.w);
+  const bool starts = reinterpret_cast<uintptr_t>(in.data) % 16 == 0 && (in.c == 1 || is_aligned(in.stride_c)) &&
+                      (in.n == 1 || is_aligned(in.stride_n)) && is_aligned(in.h * in.w);
   const bool all = s.images == 16 && s.tiles_x * s.tiles_y == 1 && s.tile_h + p.kh - 1 - p.place.pad_y >= in.h;
   return arch.bulk_copy && dense && starts && all ? int(2 * in.h * in.w) : 0;
 }
@@ -165,8 +165,8 @@ inline LargeMmaConfig large_mma_config(const Depthwise& p, const Arch& arch) {
       if (blocks > wide) continue;
       for (int rows = 1; rows <= 8; ++rows) {
         if (rows * blocks > 16) continue;
-        for (int apart : {2, 1}) {
-          const LargeMmaConfig one = large_mma_shape(p, arch, images, rows, blocks, apart);
+        for (int pair_stride : {2, 1}) {
+          const LargeMmaConfig one = large_mma_shape(p, arch, images, rows, blocks, pair_stride);
           if (one.clocks > 0 && (best.clocks < 0 || one.clocks < best.clocks)) best = one;
         }
       }
@@ -203,7 +203,7 @@ inline void configure_large_mma(const Depthwise& p, const Arch& arch, Plan& plan
   plan.shared_bytes = kLargeMmaHead + s.channels * s.channel_bytes;
   plan.blocks = config.channel_groups * ceil_div(p.out.n, s.images) * s.tiles_y * s.tiles_x;
   const TemplateArgument tile("depthwise::LargeMmaPolicy",
-                              {t.rows, t.blocks, t.spans, t.lag, t.apart, t.first_pair, t.end_pair, t.guard});
+                              {t.rows, t.blocks, t.spans, t.lag, t.pair_stride, t.first_pair, t.end_pair, t.guard});
   plan.kernels = {kernel_of("kernels/depthwise/large_mma/kernel.cuh", "depthwise::depthwise_large_mma",
                             {p.in.dtype, tile, argument_of(p.activation)})};
   plan.config = Config{launch_large_mma, config};

@@ -6,15 +6,15 @@
 //     | plane c |    | plane c |        | plane c |      copy stores the results. The next stage holds the next image,
 //     | of n    |    | of n + 1|        | of n - 1|      so that taps stay in registers.
 //     |  c + 1  |    |  c + 1  |        |  c + 1  |
-//     |   ...   |    |   ...   |        |   ...   |           +----px----+   A thread computes px columns of ry rows
-//     +---------+    +---------+        +---------+           |          |   of one plane. It reads each of its input
-//         ^ bulk load                       v bulk store      +----------+ry rows once, for all window rows over it.
+//     |   ...   |    |   ...   |        |   ...   |      +----px----+      A thread computes px columns of ry rows of
+//     +---------+    +---------+        +---------+      |          | ry   one plane. It reads each of its input rows
+//         ^ bulk load                       v bulk store +----------+      once, for all window rows over it.
 // clang-format on
 //
 // The stages hold no padding. A row of zeros stands for rows outside, and zeros replace columns outside.
-// A block computes a run of jobs: all images of one group of channels, then those of the next group.
-// Planes that do not start on 16 bytes (S.shifted) are loaded with the bytes before them in their first vector. A bulk
-// copy stores the vectors that they fill, and plain stores their ends.
+// A block computes a run of jobs: all images of one group of channels, then all images of the next group. Planes that
+// do not start on 16 bytes (S.shifted) are loaded with the bytes before them in their first vector. A bulk copy stores
+// the vectors that they fill, and plain stores their ends.
 //
 // Device memory per output: one read, one write; 2 kh kw flops.
 #pragma once
@@ -43,15 +43,15 @@ __device__ __forceinline__ void load_vector(const T* from, bool inside, T* to) {
 // points to that column.
 template <PlanesPolicy S, typename T, int N>
 __device__ __forceinline__ void load_row(const T* from, int x, float (&to)[N]) {
-  constexpr int size = sizeof(T);
-  constexpr int E = gcd(gcd(16, S.w * size), S.px * S.stride_x * size) / size;  // elements of a vector
-  constexpr int first = floor_div(-S.pad_x, E), last = floor_div(N - 1 - S.pad_x, E);
-  constexpr int most_x = (S.strips() - 1) * S.px * S.stride_x;
+  constexpr int kSize = sizeof(T);
+  constexpr int E = gcd(gcd(16, S.w * kSize), S.px * S.stride_x * kSize) / kSize;  // elements of a vector
+  constexpr int kFirst = floor_div(-S.pad_x, E), kLast = floor_div(N - 1 - S.pad_x, E);
+  constexpr int kMostX = (S.strips() - 1) * S.px * S.stride_x;
 #pragma unroll
-  for (int q = first; q <= last; ++q) {
+  for (int q = kFirst; q <= kLast; ++q) {
     const int at = q * E;  // column of the vector, counted from x
     const int low = -S.pad_x - at > 0 ? -S.pad_x - at : 0, high = N - S.pad_x - at < E ? N - S.pad_x - at : E;
-    const bool sure = at >= 0 && most_x + at < S.w, never = most_x + at < 0 || at >= S.w;
+    const bool sure = at >= 0 && kMostX + at < S.w, never = kMostX + at < 0 || at >= S.w;
     const bool inside = sure || (!never && unsigned(x + at) < unsigned(S.w));
     T v[E];
     if (E >= 4 && low >= E / 2) {
@@ -192,11 +192,11 @@ __global__ void __launch_bounds__(shape.threads(), shape.resident)
     const int bytes = count * (kOutPlane * kSize);
     if constexpr (kShifted) {
       // A bulk copy stores the whole vectors of 16 bytes, plain stores the ends.
-      const int before = min(-shift_of(out) & 15, bytes), whole = (bytes - before) / 16 * 16;
-      const int at = tid * kSize < before ? tid * kSize : tid * kSize + whole;
+      const int before = min(-shift_of(out) & 15, bytes), vector_bytes = (bytes - before) / 16 * 16;
+      const int at = tid * kSize < before ? tid * kSize : tid * kSize + vector_bytes;
       if (at < bytes) out[at / kSize] = *reinterpret_cast<const T*>(staged + at);
-      if (tid == 0 && whole) {
-        tma::bulk_store(reinterpret_cast<unsigned char*>(out) + before, staged + before, whole);
+      if (tid == 0 && vector_bytes) {
+        tma::bulk_store(reinterpret_cast<unsigned char*>(out) + before, staged + before, vector_bytes);
         tma::store_commit();
       }
     } else if (tid == 0) {

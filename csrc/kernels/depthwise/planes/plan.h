@@ -38,7 +38,8 @@ inline PlanesConfig planes_config(const Depthwise& p, const Arch& arch) {
        .group = 1,
        .multiplier = int(p.multiplier())};
   // The width of a strip: a vector of 16 bytes, or the width that leaves the fewest columns of the last strip empty.
-  // All measurements here are of one NVIDIA H200. 7x7, half precision, 64x96x56x56: strips of 4 57.3 us, of 8 72.6.
+  // All measurements here are of one NVIDIA H200. 7x7, half precision, 64x96x56x56, us: strips of 4 columns 57.3, of 8
+  // columns 72.6.
   const int vector = 16 / size;
   if (out_w <= 16) w.px = out_w;
   else if (taps > 36 && out_w % 4 == 0 && out_w > 28) w.px = 4;
@@ -54,9 +55,13 @@ inline PlanesConfig planes_config(const Depthwise& p, const Arch& arch) {
   const int most = std::max(1, std::min(8, 1500 / (taps * w.px)));
   w.ry = int(ceil_div(out_h, ceil_div(out_h, most)));
   const int units = w.strips() * w.bands(), most_units = size == 2 && taps <= 9 ? 64 : 128;
-  // Threads: 64 for small windows in half precision (3x3, 64x768x14x14: 11.7 us, with 128 12.0; 7x7: 33.8 and 30.5),
-  // 128 in float32 (3x3, 64x384x28x28: 43.5 us, with 64 44.7).
-  // Channels of a block: if threads and channels allow, its planes start on 16 bytes.
+  // Small windows in half precision have 64 threads, all others 128. us of 64 and 128 threads:
+  //
+  //     float16  3x3  64x768x14x14  11.7, 12.0
+  //              7x7  64x768x14x14  33.8, 30.5
+  //     float32  3x3  64x384x28x28  44.7, 43.5
+  //
+  // If threads and channels allow, the planes of a block start on 16 bytes.
   const int limit = std::max(1, most_units / units);
   const auto starts = [&](const Image& x, int64_t group) {
     return group * x.h * x.w * size % 16 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 &&
@@ -67,8 +72,12 @@ inline PlanesConfig planes_config(const Depthwise& p, const Arch& arch) {
          (p.out.n * p.out.c / (w.group * 2) >= 2 * arch.multiprocessors ||
           !(starts(p.in, w.group) && starts(p.out, w.group))))
     w.group *= 2;
-  // Few planes: lower bands give every thread of a warp outputs (3x3, half precision, 1x768x14x14: 2.2 us, in two bands
-  // 2.9). Many planes hide the latency of a thread (stride 2, 64x96x56x56: 19.2 us in lower bands, 16.1).
+  // With few planes, lower bands give every thread of a warp outputs. Many planes hide the latency of a thread. Half
+  // precision, us with and without lower bands:
+  //
+  //     3x3       1x768x14x14   2.2, 2.9
+  //     stride 2  64x96x56x56  19.2, 16.1
+  //
   const int bands = 32 / (w.strips() * w.group);
   if (bands > w.bands() && p.out.n * p.out.c < 4 * arch.multiprocessors * w.group)
     w.ry = int(ceil_div(out_h, std::min(bands, out_h)));

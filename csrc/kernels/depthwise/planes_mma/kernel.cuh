@@ -11,10 +11,10 @@
 //     +----+--------+----+  zeros: pixels outside the plane are cleared as they are read
 // clang-format on
 //
-// A warp keeps the taps of one channel in registers, 4 (kh + 1) words. It computes 8 units at once, from their first
-// row to their last: tiles of a row, strips of a plane, planes of several images.
-// A lane reads an input row once. (kh + 1) / 2 mma a row of 8 units multiply it with the taps of every second output
-// row. With 7 rows of taps, 4 mma make 64 outputs, and 56 of the 128 taps of a matrix are not padding.
+// A warp keeps the taps of one channel in registers, 4 (kh + 1) words. The warp computes 8 units at once, from their
+// first row to their last: tiles of a row, strips of a plane, planes of several images. A lane reads an input row once.
+// (kh + 1) / 2 mma a row of 8 units multiply it with the taps of every second output row. With 7 rows of taps, 4 mma
+// make 64 outputs, and 56 of the 128 taps of a matrix are not padding.
 //
 // A step is the planes of kGroup channels of `images` images. One bulk copy an image loads them, one stores them.
 // A block takes steps in order, first all images of the same channels, while copies of the next steps run. The grid has
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(32 * shape.group * shape.warps, shape.resident
   int stage = 0, phase = 0, buffer = 0;
   bool first = true;
   while (step < end) {
-    // The loads of taps begin before those of the first planes, which would delay them.
+    // The loads of taps begin before the loads of the first planes, which would delay the taps.
     unsigned rows[kRowsEach];
     float bias;
     load_weights(rows, bias);

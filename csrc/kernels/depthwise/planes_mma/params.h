@@ -11,8 +11,8 @@ constexpr int kMmaGuard = 128;  // bytes before the first stage: footprints begi
 // Bytes of one channel's taps in shared memory: rows -1 .. kh, each as 16 words of two taps, twice.
 constexpr int mma_table_bytes(int kh) { return (kh + 2) * 128; }
 
-// The rows of the footprint of a strip. `any`: each may lie outside. `inner`: those between its first and its last
-// output row lie inside. `whole`: the strip is a whole plane, and all rows but these are left out.
+// The rows of the footprint of a strip. `any`: each row may be outside the image. `inner`: the rows from the first to
+// the last output row are inside. `whole`: the strip is a whole plane, and the warp leaves out the rows outside.
 enum class MmaRows { any, inner, whole };
 
 // A kernel is compiled for each shape.

@@ -17,7 +17,7 @@ struct PlanesMmaConfig {
 
 inline int64_t plane_bytes(const Image& x) { return x.h * x.w * size_of(x.dtype); }
 
-// Do a unit's 16 columns hold the footprint of its 8 outputs where lanes read `load` pixels at once? Sets `lead`.
+// True if a unit's 16 columns hold the footprint of its 8 outputs, with loads of `load` pixels. Sets `lead`.
 inline bool mma_lead(const Depthwise& p, int load, int& lead) {
   if (p.in.w % load) return false;
   lead = int(round_up(p.place.pad_x, load == 1 ? 1 : load));
@@ -47,10 +47,12 @@ inline PlanesMmaConfig planes_mma_config(const Depthwise& p, const Arch& arch) {
       break;
     }
   c.tiles = int(ceil_div(p.out.w, 8));
-  // Strips of up to 16 rows, or whole planes of up to 28 where tiles and images make eight units. Measured on one
-  // NVIDIA H200, 64x384x28x28 float16, 7x7: whole planes 23.5 us (88 % of copy), two strips of 14 rows 24.3 us.
-  const bool whole = p.out.h <= 28 && mma_rows(p, 1) == MmaRows::whole && c.tiles * p.in.n >= 8;
-  c.strips = whole ? 1 : int(ceil_div(p.out.h, 16));
+  // A strip has up to 16 rows, or is a whole plane of up to 28 rows if tiles and images make eight units.
+  //
+  //     7x7 64x384x28x28   whole planes 23.5 us (88 % of copy)   two strips of 14 rows 24.3 us
+  //
+  const bool whole_planes = p.out.h <= 28 && mma_rows(p, 1) == MmaRows::whole && c.tiles * p.in.n >= 8;
+  c.strips = whole_planes ? 1 : int(ceil_div(p.out.h, 16));
   // A warp computes eight units: of several images where a plane has fewer, else of lower strips.
   c.images = 1;
   while (c.images * c.strips * c.tiles < 8 && 2 * c.images <= p.in.n) c.images *= 2;
@@ -60,7 +62,11 @@ inline PlanesMmaConfig planes_mma_config(const Depthwise& p, const Arch& arch) {
   c.units = c.images * c.strips * c.tiles;
   c.passes = (c.units + 7) / 8;
   s.warps = int(ceil_div(c.passes, ceil_div(c.passes, 8)));
-  // Blocks of four warps and of eight: 13.1 and 13.3 us (64x768x14x14, 7x7), 31.2 and 31.5 us (64x384x32x32, 5x5).
+  // us of blocks of four warps and of eight:
+  //
+  //     7x7  64x768x14x14  13.1, 13.3
+  //     5x5  64x384x32x32  31.2, 31.5
+  //
   s.group = s.warps > 3 ? 1 : 4 / s.warps;
   if (s.group >= p.in.c) s.group = int(p.in.c);
   // Steps start on 16 bytes, and there are enough of them for all multiprocessors.
@@ -73,21 +79,29 @@ inline PlanesMmaConfig planes_mma_config(const Depthwise& p, const Arch& arch) {
     s.group /= 2;
   const auto pitch = [&](const Image& x) {
     int64_t bytes = round_up(s.group * plane_bytes(x), 16);
-    // Four images of 14 columns lie 32 bytes apart modulo 128: no two lanes meet in a bank.
+    // Four images of 14 columns are 32 bytes apart modulo 128, so that lanes read different banks.
     if (c.images > 1)
       while (bytes % 128 != 32) bytes += 16;
     return int(bytes);
   };
   c.image_bytes = pitch(p.in), c.image_bytes_out = pitch(p.out);
   const auto fit = [&] { return (arch.shared_bytes + 1024) / (planes_mma_shared(p, c) + 1024); };
-  // 112x112 (16x96 planes, 3x3): two stages and two blocks a multiprocessor 24.6 us, three and one 25.8 us. 28x28: two
-  // stages 25.8 us, three 24.7.
+  // Stages, and blocks of a multiprocessor (3x3):
+  //
+  //     16x96x112x112   two stages, two blocks 24.6 us   three stages, one block 25.8
+  //     28x28           two stages 25.8                  three stages 24.7
+  //
   c.stages = 3;
   if (fit() < 2) c.stages = 2;
-  // 64x96x56x56: six blocks of four warps 24.3, 23.4, 23.0 us (7x7, 5x5, 3x3: 86, 89, 90 % of copy), five 25.2, 24.6,
-  // 24.0 us, seven (72 registers) 28.5, 23.3, 27.0 us. More than 16 rows take more registers.
+  // More than 16 rows take more registers. 64x96x56x56, blocks of four warps, us:
+  //
+  //                                   7x7    5x5    3x3
+  //     five                         25.2   24.6   24.0
+  //     six (86, 89, 90 % of copy)   24.3   23.4   23.0
+  //     seven (72 registers)         28.5   23.3   27.0
+  //
   s.resident = s.group * s.warps > 4 ? 3 : s.rows > 16 ? 4 : 6;
-  // Of 24 warps each has 80 registers.
+  // With 24 resident warps, a lane has 80 registers.
   s.resident = int(std::max<int64_t>(1, std::min<int64_t>({s.resident, 24 / (s.group * s.warps), fit()})));
   s.inside = mma_rows(p, c.strips);
   s.many_passes = c.passes > s.warps, s.overlap = c.strips * s.rows > p.out.h;

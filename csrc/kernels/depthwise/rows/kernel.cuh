@@ -11,7 +11,7 @@
 // share it, and each stores its own part. The footprint begins `shift` elements after an aligned address of the input.
 // `shift` is a constant if the lengths of the rows make it the same for all. Else a lane computes it and moves its
 // words (kRowsFunnel), or branches to the sums of that shift, where most warps have one row (kRowsBranch). Lanes of one
-// warp may have several rows. The `vectors` vectors of a lane lie in as many parts of its row.
+// warp may have several rows. A row has `vectors` parts, and a lane has one vector in each.
 //
 // Device memory an output: 1 read, 1 write; L1 serves the halos. 2 K flops. Instructions for 16 bytes of outputs,
 // float, K 3: 3 loads, 1 store, 12 multiply-adds, 4 additions of the bias, about 50 others.
@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
   using A = acc_t<T>;
   constexpr int K = shape.k, kStride = shape.stride, kDilation = shape.dilation, kShift = shape.shift;
   constexpr int kVectors = shape.vectors, V = 16 / int(sizeof(T));
-  constexpr int span = (V - 1) * kStride + (K - 1) * kDilation + 1;
-  constexpr int loads = ((kShift < 0 ? V - 1 : kShift) + span + V - 1) / V;
+  constexpr int kSpan = (V - 1) * kStride + (K - 1) * kDilation + 1;
+  constexpr int kLoads = ((kShift < 0 ? V - 1 : kShift) + kSpan + V - 1) / V;
 
   const uint32_t lane = blockIdx.x * 128 + threadIdx.x;
   if (lane >= a.lanes) return;
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
 
   // Positions of the lane's vectors in the row: x of the first output, `at` of the first element that is loaded.
   int x[kVectors], at[kVectors], shift = kShift < 0 ? 0 : kShift;
-  uint32_t words[kVectors][4 * loads];
+  uint32_t words[kVectors][4 * kLoads];
   bool readable[kVectors];
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
@@ -52,10 +52,10 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
     if constexpr (kShift < 0) shift = (int(reinterpret_cast<uintptr_t>(in) / sizeof(T)) + first) & (V - 1);
     at[j] = first - shift;
     const int64_t offset = in_row + at[j];
-    readable[j] = x[j] < a.out_w && offset >= a.first && offset + loads * V <= a.last;
+    readable[j] = x[j] < a.out_w && offset >= a.first && offset + kLoads * V <= a.last;
 #pragma unroll
-    for (int b = 0; b < loads; ++b) {
-      const bool touched = kShift >= 0 || b * V < shift + span;
+    for (int b = 0; b < kLoads; ++b) {
+      const bool touched = kShift >= 0 || b * V < shift + kSpan;
       const uint4 word = readable[j] && touched ? *reinterpret_cast<const uint4*>(in + at[j] + b * V) : uint4{};
       words[j][4 * b] = word.x, words[j][4 * b + 1] = word.y, words[j][4 * b + 2] = word.z,
                    words[j][4 * b + 3] = word.w;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
     if (x[j] >= a.out_w) continue;
-    if (at[j] < 0 || at[j] + loads * V > a.in_w) {
+    if (at[j] < 0 || at[j] + kLoads * V > a.in_w) {
       if (readable[j]) packed::mask<T>(words[j], at[j], a.in_w);
       else packed::read_elements<T>(words[j], in, at[j], a.in_w);
     }
@@ -102,9 +102,9 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
     for (int e = 0; e < V; ++e) sum[j][e] = activated<kind>(sum[j][e] + bias);
     const auto pack = packed::round_all<T>(sum[j]);
     T* const to = out + x[j];
-    const bool whole = x[j] >= 0 && x[j] + V <= a.out_w;
-    store_pack_if(whole, to, pack);
-    if (!whole) {
+    const bool is_full = x[j] >= 0 && x[j] + V <= a.out_w;
+    store_pack_if(is_full, to, pack);
+    if (!is_full) {
 #pragma unroll
       for (int e = 0; e < V; ++e)
         if (unsigned(x[j] + e) < unsigned(a.out_w)) to[e] = pack.v[e];

@@ -9,8 +9,8 @@
 // clang-format on
 //
 // A lane with outputs of one row makes V sums. A lane with outputs of two rows makes V sums of each. These sums take a
-// copy of the values in which the other row is zeros. Then the lane selects those of its outputs. If one lane of a warp
-// has two rows, all lanes do so. No row is shorter than a vector.
+// copy of the values in which the other row is zeros. Then the lane selects the sum of each output's row. If one lane
+// of a warp has two rows, all lanes do so. No row is shorter than a vector.
 //
 // Device memory an output: 1 read, 1 write, all of it aligned; 2 K flops, 4 K at the ends of rows.
 #pragma once
@@ -25,7 +25,7 @@ template <typename T, typename W, int K, int kShift, Activation kind>
 __global__ void __launch_bounds__(128) depthwise_rows_flat(const __grid_constant__ RowsArgs a) {
   using A = acc_t<T>;
   constexpr int V = 16 / int(sizeof(T));
-  constexpr int loads = (kShift + V + K - 1 + V - 1) / V;
+  constexpr int kLoads = (kShift + V + K - 1 + V - 1) / V;
 
   const uint32_t lane = blockIdx.x * 128 + threadIdx.x;
   if (lane >= a.lanes) return;
@@ -37,10 +37,10 @@ __global__ void __launch_bounds__(128) depthwise_rows_flat(const __grid_constant
 
   const int64_t from = int64_t(flat) - a.pad - kShift;
   const T* const in = static_cast<const T*>(a.in) + from;
-  uint32_t words[4 * loads];
-  const bool readable = from >= 0 && from + loads * V <= a.last;
+  uint32_t words[4 * kLoads];
+  const bool readable = from >= 0 && from + kLoads * V <= a.last;
 #pragma unroll
-  for (int b = 0; b < loads; ++b) {
+  for (int b = 0; b < kLoads; ++b) {
     const uint4 word = readable ? *reinterpret_cast<const uint4*>(in + b * V) : uint4{};
     words[4 * b] = word.x, words[4 * b + 1] = word.y, words[4 * b + 2] = word.z, words[4 * b + 3] = word.w;
   }
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(128) depthwise_rows_flat(const __grid_constant
   A bias = a.bias ? to_acc<A>(static_cast<const W*>(a.bias)[c]) : A(0);
   if (!readable) {
     const int64_t before = -from, behind = a.last - from;
-    const int low = before > 0 ? int(before) : 0, high = behind < loads * V ? int(behind) : loads * V;
+    const int low = before > 0 ? int(before) : 0, high = behind < kLoads * V ? int(behind) : kLoads * V;
     packed::read_elements<T>(words, in + low, -low, high - low);
   }
 
@@ -92,9 +92,9 @@ __global__ void __launch_bounds__(128) depthwise_rows_flat(const __grid_constant
   for (int e = 0; e < V; ++e) sum[e] = activated<kind>(sum[e]);
   const auto pack = packed::round_all<T>(sum);
   T* const to = static_cast<T*>(a.out) + flat;
-  const bool whole = flat + V <= a.last;
-  store_pack_if(whole, to, pack);
-  if (!whole) {
+  const bool is_full = flat + V <= a.last;
+  store_pack_if(is_full, to, pack);
+  if (!is_full) {
 #pragma unroll
     for (int e = 0; e < V; ++e)
       if (flat + e < a.last) to[e] = pack.v[e];

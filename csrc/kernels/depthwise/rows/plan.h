@@ -45,7 +45,7 @@ inline RowsConfig rows_config(const Depthwise& p) {
   const bool gapless = unit && p.multiplier() == 1 && p.in.w == p.out.w &&
                        (p.out.c == 1 || (in_c == p.in.w && out_c == p.out.w)) &&
                        (p.out.n == 1 || (in_n == p.in.c * p.in.w && out_n == p.out.c * p.out.w));
-  // As one long row and row by row, us on one NVIDIA H200, k = 3:
+  // One long row against row by row, us on one NVIDIA H200, k = 3:
   //
   //     float32   rows of 7 118, 159; of 202 153, 155; of 1001 127, 128 (k = 7: 139, 133)
   //     float16   rows of 17 92, 265; of 202 70, 61; of 50 with k = 5 86, 84
@@ -58,15 +58,20 @@ inline RowsConfig rows_config(const Depthwise& p) {
     config.shift = shift_of(0);
     return config;
   }
-  // Do all rows have the same shift? Those of the outputs of one input channel must, too.
+  // True if all rows have the same shift, the rows of the outputs of one input channel included.
   const bool agree =
       (in_n - stride * out_n) % v == 0 &&
       (p.multiplier() == 1 ? (in_c - stride * out_c) % v == 0 : in_c % v == 0 && stride * out_c % v == 0);
   const int64_t vectors = aligned ? ceil_div(p.out.w, v) : (p.out.w + v - 2) / v + 1;
-  // Rows of several shifts, bfloat16 16x2048x4096, k = 4: 137 us by branches, 143 by moving words (one NVIDIA H200).
+  // Rows of several shifts, bfloat16 16x2048x4096, k = 4, one NVIDIA H200, us: branches 137, moves of words 143.
   config.shift = agree ? shift_of(at(p.out)) : vectors >= 64 && v * p.kw <= 48 ? kRowsBranch : kRowsFunnel;
-  // float16 64x768x1024, one NVIDIA H200: k = 5 50 us with two vectors a lane, 53 with one; k = 9 56 and 62; rows of 50
-  // 104 and 84. Four: k = 5 51, k = 9 59.
+  // Vectors of a lane, float16 64x768x1024, one NVIDIA H200, us:
+  //
+  //                        1     2     4
+  //     k = 5             53    50    51
+  //     k = 9             62    56    59
+  //     rows of 50        84   104
+  //
   config.vectors = vectors >= 16 && p.kw <= 16 ? 2 : 1;
   config.slots = ceil_div(vectors, config.vectors);
   return config;

@@ -24,12 +24,12 @@ namespace torch_conv::depthwise {
 template <typename T, typename W, int K, int P, Activation kind>
 __global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_constant__ RowsArgs a) {
   using A = acc_t<T>;
-  constexpr int F = 16 / int(sizeof(A));              // numbers in 16 bytes
-  constexpr int pitch = P == F ? P : P + F;           // of a lane's numbers
-  constexpr int count = 32 * P + round_up(K - 1, F);  // elements of the footprint, in whole vectors of 16 bytes
-  constexpr int taps_at = ceil_div(count, P) * pitch;
-  constexpr int reads = (count + 31) / 32;
-  __shared__ __align__(16) A shared[4][taps_at + round_up(K, F)];
+  constexpr int F = 16 / int(sizeof(A));               // numbers in 16 bytes
+  constexpr int kPitch = P == F ? P : P + F;           // of a lane's numbers
+  constexpr int kCount = 32 * P + round_up(K - 1, F);  // elements of the footprint, in whole vectors of 16 bytes
+  constexpr int kTapsAt = ceil_div(kCount, P) * kPitch;
+  constexpr int kReads = (kCount + 31) / 32;
+  __shared__ __align__(16) A shared[4][kTapsAt + round_up(K, F)];
   A* const warp_shared = shared[threadIdx.x / 32];
 
   const uint32_t warp = blockIdx.x * 4 + threadIdx.x / 32;
@@ -41,44 +41,44 @@ __global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_consta
   const W* const weight = static_cast<const W*>(a.weight) + int64_t(c) * K;
   const int x = piece * (32 * P);
 
-  // The address of element `lane` of 32 elements, which are those of whole lanes.
+  // The address of element `lane` of 32 elements, which belong to whole lanes.
   static_assert(32 % P == 0);
-  constexpr int step = 32 / P * pitch;
-  A* const spread = warp_shared + (lane / P * pitch + lane % P);
+  constexpr int kStep = 32 / P * kPitch;
+  A* const spread = warp_shared + (lane / P * kPitch + lane % P);
 
-  T read[reads];
+  T read[kReads];
   const int first = x - a.pad;
-  if (first >= 0 && first + 32 * reads <= a.in_w) {
+  if (first >= 0 && first + 32 * kReads <= a.in_w) {
 #pragma unroll
-    for (int i = 0; i < reads; ++i) read[i] = in[first + lane + 32 * i];
+    for (int i = 0; i < kReads; ++i) read[i] = in[first + lane + 32 * i];
   } else {
 #pragma unroll
-    for (int i = 0; i < reads; ++i) {
+    for (int i = 0; i < kReads; ++i) {
       const int at = first + lane + 32 * i;
       read[i] = unsigned(at) < unsigned(a.in_w) ? in[at] : T{};
     }
   }
-  for (int i = lane; i < K; i += 32) warp_shared[taps_at + i] = to_acc<A>(weight[i]);
+  for (int i = lane; i < K; i += 32) warp_shared[kTapsAt + i] = to_acc<A>(weight[i]);
   const A bias = a.bias ? to_acc<A>(static_cast<const W*>(a.bias)[c]) : A(0);
 #pragma unroll
-  for (int i = 0; i < reads; ++i) {
-    if (i + 1 < reads || 32 * i + lane < count) spread[i * step] = to_acc<A>(read[i]);
+  for (int i = 0; i < kReads; ++i) {
+    if (i + 1 < kReads || 32 * i + lane < kCount) spread[i * kStep] = to_acc<A>(read[i]);
   }
   __syncwarp();
 
   A sum[P] = {};
   {
     A value[round_up(P + K - 1, F)];
-    const A* const from = warp_shared + lane * pitch;
+    const A* const from = warp_shared + lane * kPitch;
 #pragma unroll
     for (int i = 0; i < round_up(P + K - 1, F); i += F) {
-      const auto pack = load_pack<F>(from + i / P * pitch + i % P);
+      const auto pack = load_pack<F>(from + i / P * kPitch + i % P);
 #pragma unroll
       for (int e = 0; e < F; ++e) value[i + e] = pack.v[e];
     }
 #pragma unroll
     for (int i = 0; i < K; i += F) {
-      const auto taps = load_pack<F>(warp_shared + taps_at + i);
+      const auto taps = load_pack<F>(warp_shared + kTapsAt + i);
 #pragma unroll
       for (int j = 0; j < F && i + j < K; ++j)
 #pragma unroll
@@ -93,17 +93,17 @@ __global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_consta
     for (int i = 0; i < F; ++i) pack.v[i] = activated<kind>(sum[e + i] + bias);
     uint4 word;
     memcpy(&word, &pack, 16);
-    *reinterpret_cast<uint4*>(warp_shared + lane * pitch + e) = word;
+    *reinterpret_cast<uint4*>(warp_shared + lane * kPitch + e) = word;
   }
   __syncwarp();
   T* const out = static_cast<T*>(a.out) + (n * a.out_stride_n + c * a.out_stride_c);
   if (x + 32 * P <= a.out_w) {
 #pragma unroll
-    for (int i = 0; i < P; ++i) out[x + lane + 32 * i] = from_acc<T>(spread[i * step]);
+    for (int i = 0; i < P; ++i) out[x + lane + 32 * i] = from_acc<T>(spread[i * kStep]);
   } else {
 #pragma unroll
     for (int i = 0; i < P; ++i)
-      if (x + lane + 32 * i < a.out_w) out[x + lane + 32 * i] = from_acc<T>(spread[i * step]);
+      if (x + lane + 32 * i < a.out_w) out[x + lane + 32 * i] = from_acc<T>(spread[i * kStep]);
   }
 }
 

@@ -13,7 +13,7 @@
 // Row m of A is output 2m for m < 8 and 2 (m - 8) + 1 above. So a lane's two sums of a segment are neighbours, which
 // one 32-bit store takes. k slots 2q, 2q+1, 2q+8, 2q+9 are positions 4q .. 4q+3. Blocks begin where the row's memory is
 // aligned to 8 bytes, `shift` positions before the first tap of a tile's first output. The band is shifted by as many.
-// So rows have any alignment, if those of a warp have the same.
+// Rows have any alignment, equal for all rows of a warp.
 //
 // Per 128 outputs: kBlocks mma, (kTiles + kBlocks - 1) / kTiles loads of 8 bytes a lane, 2 stores of 4 bytes.
 // Device memory an output: 1 read, 1 write. A product of zero and a number that is not finite is NaN. A chain of
@@ -42,7 +42,7 @@ __device__ __forceinline__ Segment segment_of(const RowsMmaArgs& a, uint32_t col
   return {n, int(column - n * a.segments.divisor) * (16 * kTiles)};
 }
 
-// Four positions from `at` on, with zeros for those outside the row.
+// Four positions from `at` on, with zeros outside the row.
 template <typename T>
 __device__ __forceinline__ uint2 load_masked(const T* row, int at, int size) {
   uint32_t part[4];
@@ -51,7 +51,7 @@ __device__ __forceinline__ uint2 load_masked(const T* row, int at, int size) {
   return make_uint2(part[0] | part[1] << 16, part[2] | part[3] << 16);
 }
 
-// Computes those of the outputs [x, x + 2) of a row that are NaN, as chains.
+// Computes the outputs of [x, x + 2) in a row that are NaN, as chains.
 template <typename T, Activation kind>
 __device__ __noinline__ void recompute(const T* in, T* out, const T* weight, float bias, int x, int in_w, int out_w,
                                        int pad, int k) {
@@ -86,12 +86,12 @@ __device__ __forceinline__ void load_blocks(const RowsMmaArgs& a, const T* in, u
       const int p = at + 16 * b;
       data[i][b] = p >= 0 && p + 4 <= size ? *reinterpret_cast<const uint2*>(row + at + 16 * b) : make_uint2(0, 0);
     };
-    constexpr int low = kBlocks - 1, high = kTiles;  // blocks in [low, high) belong to no other segment
-    const bool inside = low < high && at + 16 * low >= 0 && at + 16 * (high - 1) + 4 <= size;
+    constexpr int kLow = kBlocks - 1, kHigh = kTiles;  // blocks in [kLow, kHigh) belong to no other segment
+    const bool inside = kLow < kHigh && at + 16 * kLow >= 0 && at + 16 * (kHigh - 1) + 4 <= size;
     if (__all_sync(~0u, inside)) {
 #pragma unroll
       for (int b = 0; b < kLoads; ++b) {
-        if (b < low || b >= high) load(b);
+        if (b < kLow || b >= kHigh) load(b);
         else data[i][b] = *reinterpret_cast<const uint2*>(row + at + 16 * b);
       }
     } else {

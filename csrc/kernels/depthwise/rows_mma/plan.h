@@ -37,7 +37,7 @@ inline RowsMmaConfig rows_mma_config(const Depthwise& p) {
     least = cost;
     config.tiles = tiles, config.segments = segments, config.columns = columns;
   }
-  // 64x768x1024, k = 31: 54 us with two sets, 58 to 65 with one (one NVIDIA H200); 1024x1024x64: 71 and 76.
+  // k = 31, one NVIDIA H200, us with two sets and with one: 64x768x1024 54, 58-65; 1024x1024x64 71, 76.
   config.sets = config.columns >= 16 ? 2 : 1;
   config.units = ceil_div(config.columns, 8 * config.sets);
   return config;
@@ -50,8 +50,8 @@ inline const char* rows_mma_refusal(const Depthwise& p, const Arch&) {
   if (const char* why = rows_layout_refusal(p)) return why;
   if (p.place.stride_x != 1 || p.place.dilation_x != 1) return "stride or dilation";
   if (p.kw > 63) return "more than 63 taps";
-  // All rows of a channel share a band, so that they need the same shift. So the order of an output's sum does not
-  // depend on the image's position in the batch.
+  // All rows of a channel share a band, and therefore a shift. The order of an output's sum does not depend on the
+  // image's position in the batch.
   if (p.out.n > 1 && (p.in.stride_n % 4 != 0 || p.out.stride_n % 2 != 0)) return "images of different alignment";
   const RowsMmaConfig config = rows_mma_config(p);
   if (p.out.c * config.units >= int64_t(1) << 31 || config.columns >= int64_t(1) << 30) return "2^31 warps";

@@ -34,8 +34,8 @@ __device__ __forceinline__ void mask(uint32_t (&words)[kWords], int at, int size
       const uint32_t high = unsigned(at + 2 * i + 1) < unsigned(size) ? 0xffff0000u : 0;
       words[i] &= low | high;
     } else {
-      constexpr int words_each = sizeof(T) / 4;
-      words[i] = unsigned(at + i / words_each) < unsigned(size) ? words[i] : 0;
+      constexpr int kWordsEach = sizeof(T) / 4;
+      words[i] = unsigned(at + i / kWordsEach) < unsigned(size) ? words[i] : 0;
     }
   }
 }
@@ -51,9 +51,9 @@ __device__ __forceinline__ void read_elements(uint32_t (&words)[kWords], const T
       const uint32_t high = unsigned(p + 1) < unsigned(size) ? row[p + 1].bits : 0;
       words[i] = low | high << 16;
     } else {
-      constexpr int words_each = sizeof(T) / 4;
-      const int p = at + i / words_each;
-      words[i] = unsigned(p) < unsigned(size) ? reinterpret_cast<const uint32_t*>(row + p)[i % words_each] : 0;
+      constexpr int kWordsEach = sizeof(T) / 4;
+      const int p = at + i / kWordsEach;
+      words[i] = unsigned(p) < unsigned(size) ? reinterpret_cast<const uint32_t*>(row + p)[i % kWordsEach] : 0;
     }
   }
 }
@@ -100,9 +100,9 @@ __device__ __forceinline__ void with_constant(int value, const F& f) {
   if constexpr (high - low == 1) {
     f(std::integral_constant<int, low>{});
   } else {
-    constexpr int middle = (low + high) / 2;
-    if (value < middle) with_constant<low, middle>(value, f);
-    else with_constant<middle, high>(value, f);
+    constexpr int kMiddle = (low + high) / 2;
+    if (value < kMiddle) with_constant<low, kMiddle>(value, f);
+    else with_constant<kMiddle, high>(value, f);
   }
 }
 

@@ -190,8 +190,8 @@ __global__ void __launch_bounds__(shape.threads, shape.resident)
     positions[tid] = {n * a.in_n + from * a.in_c, n * a.out_n + c * a.out_c, int(c), 0};
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if constexpr (kLoad == 0) {
-      constexpr int pack = tma::pack_of(sizeof(T));
-      tma::load_box(tile + tid * a.slot, &map, &full, (tile_x * SX - a.lead) / pack, tile_y * SY - a.pad_y, int(from),
+      constexpr int kPack = tma::pack_of(sizeof(T));
+      tma::load_box(tile + tid * a.slot, &map, &full, (tile_x * SX - a.lead) / kPack, tile_y * SY - a.pad_y, int(from),
                     int(n));
     }
 #endif

@@ -57,7 +57,7 @@ struct TilesArgs {
   SmallDivisor vectors;
   int step_rows, step_vectors;  // from a thread's vector to its next one
   int lead;                     // columns in shared memory left of the first output's pixel; whole vectors of 16 bytes
-  int skip;                     // columns left of those that the first strip reads
+  int skip;                     // columns left of the first column that the first strip reads
   int box_bytes;                // of a plane's bulk copy
   int pitch, slot;              // elements from a row to the next one, from a plane to the next one
   int taps_at, positions_at, results_at;  // offsets in shared memory, in bytes

@@ -26,10 +26,10 @@ __global__ void __launch_bounds__(128) depthwise_warps(const __grid_constant__ W
 
   const unsigned strip = blockIdx.x * (128 / kLanes) + threadIdx.x / kLanes;
   const int lane = threadIdx.x % kLanes;
-  const unsigned row_of_strips = a.across.divide(strip), plane = a.down.divide(row_of_strips);
+  const unsigned row_of_strips = a.strips_x.divide(strip), plane = a.strips_y.divide(row_of_strips);
   const unsigned n = a.channels.divide(plane), c = plane - n * a.channels.divisor;
-  const int vector = int(strip - row_of_strips * a.across.divisor) * a.each + lane - int(kHalo);
-  const int y = int(row_of_strips - plane * a.down.divisor) * kRows, top = y * S - a.pad_y;
+  const int vector = int(strip - row_of_strips * a.strips_x.divisor) * a.each + lane - int(kHalo);
+  const int y = int(row_of_strips - plane * a.strips_y.divisor) * kRows, top = y * S - a.pad_y;
   const bool reads = strip < a.strips && unsigned(vector) < unsigned(a.vectors) && lane < a.each + 2 * int(kHalo);
   const bool writes = reads && lane >= int(kHalo) && lane < a.each + int(kHalo);
 

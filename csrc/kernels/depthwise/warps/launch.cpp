@@ -22,9 +22,9 @@ void launch_warps(const Depthwise& p, const Plan& plan, const Site& site) {
                    .vectors = c.vectors,
                    .pad_y = int(p.place.pad_y),
                    .each = c.each,
-                   .strips = unsigned(p.out.n * p.out.c * c.across * c.down),
-                   .across = FastDivisor::of(unsigned(c.across)),
-                   .down = FastDivisor::of(unsigned(c.down)),
+                   .strips = unsigned(p.out.n * p.out.c * c.strips_x * c.strips_y),
+                   .strips_x = FastDivisor::of(unsigned(c.strips_x)),
+                   .strips_y = FastDivisor::of(unsigned(c.strips_y)),
                    .channels = FastDivisor::of(unsigned(p.out.c)),
                    .multiplier = FastDivisor::of(unsigned(p.multiplier()))});
 }

@@ -26,8 +26,8 @@ struct WarpsArgs {
   int vectors;                  // of a row
   int pad_y;
   int each;         // vectors of a strip, without its halo
-  unsigned strips;  // in all; innermost: those of a row, rows of strips, planes
-  FastDivisor across, down, channels, multiplier;
+  unsigned strips;  // in all; order from the innermost: strips of a row, rows of strips, planes
+  FastDivisor strips_x, strips_y, channels, multiplier;
 };
 
 }  // namespace torch_conv::depthwise

@@ -11,7 +11,7 @@ void launch_warps(const Depthwise& p, const Plan& plan, const Site& site);
 // A plane's strips.
 struct WarpsConfig {
   WarpsPolicy shape;
-  int vectors, across, down, each;
+  int vectors, strips_x, strips_y, each;
 };
 
 inline WarpsConfig warps_config(const Depthwise& p) {
@@ -25,12 +25,12 @@ inline WarpsConfig warps_config(const Depthwise& p) {
       .shape = {.k = int(p.kh), .step = int(p.place.stride_x), .vector = 16 / size_of(p.in.dtype), .rows = 3}};
   WarpsPolicy& w = c.shape;
   c.vectors = int(p.in.w / w.vector);
-  c.across = c.vectors <= 32 ? 1 : int(ceil_div(c.vectors, 30));
-  c.each = int(ceil_div(c.vectors, c.across));
-  w.halo = c.across > 1;
+  c.strips_x = c.vectors <= 32 ? 1 : int(ceil_div(c.vectors, 30));
+  c.each = int(ceil_div(c.vectors, c.strips_x));
+  w.halo = c.strips_x > 1;
   const int lanes = c.each + (w.halo ? 2 : 0);
   w.lanes = lanes <= 8 ? 8 : lanes <= 16 ? 16 : 32;
-  c.down = int(ceil_div(p.out.h, w.rows));
+  c.strips_y = int(ceil_div(p.out.h, w.rows));
   return c;
 }
 
@@ -48,7 +48,7 @@ inline const char* warps_refusal(const Depthwise& p, const Arch&) {
   if (!rows_start_on(p.out, 16 / step)) return "rows of outputs that do not start on vectors";
   if (!below(1 << 24, {p.in.h, p.in.w, p.out.h, s.pad_y})) return "2^24 rows or columns";
   const WarpsConfig c = warps_config(p);
-  return p.out.n * p.out.c * c.across * c.down < int64_t(1) << 31 ? nullptr : "2^31 strips";
+  return p.out.n * p.out.c * c.strips_x * c.strips_y < int64_t(1) << 31 ? nullptr : "2^31 strips";
 }
 
 inline void configure_warps(const Depthwise& p, const Arch&, Plan& plan) {
@@ -59,7 +59,7 @@ inline void configure_warps(const Depthwise& p, const Arch&, Plan& plan) {
   plan.tile_h = w.rows;
   plan.tile_d = 1;
   plan.threads = 128;
-  plan.blocks = ceil_div(p.out.n * p.out.c * c.across * c.down * w.lanes, 128);
+  plan.blocks = ceil_div(p.out.n * p.out.c * c.strips_x * c.strips_y * w.lanes, 128);
   const TemplateArgument shape("depthwise::WarpsPolicy", {w.k, w.step, w.vector, w.lanes, w.rows, w.halo});
   plan.kernels = {kernel_of("kernels/depthwise/warps/kernel.cuh", "depthwise::depthwise_warps",
                             {p.in.dtype, p.weights, shape, argument_of(p.activation)})};

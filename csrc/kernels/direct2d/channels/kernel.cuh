@@ -10,10 +10,9 @@
 //       +--------------+--------------+--------------+
 //
 // A thread owns a vector of N channels of a column of pixels: up to 16 bytes, or one value of unaligned channels. It
-// streams down a strip of rows. It reads KW vectors of a row, adds them to the KH rows of outputs that see the row, and
-// stores the finished row. Loads run up to three rows ahead.
-// Neighbouring threads own up to kChannelVectors vectors of a pixel, then those of the next pixel: so vectors of other
-// threads come from L1.
+// streams down a strip of rows. The thread reads KW vectors of a row, adds these to the KH rows of outputs over the
+// row, and stores the finished row. Loads run up to three rows ahead. Neighbouring threads own up to kChannelVectors
+// vectors of a pixel, then vectors of the next pixel. L1 serves the vectors of other threads.
 //
 // Device memory per value: 1 read (rows between strips twice), 1 write; 2 KH KW flops.
 #pragma once
@@ -69,8 +68,11 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
   }
   const bool fits = x >= a.pad_x && x - a.pad_x + KW <= a.in_w;
 
-  // Rows that still load; `row` is negative outside the image. 3x3, one NVIDIA H200, us, three rows ahead and one:
-  // float32 16x512x56x56 60.7, 71.7; with a window for each channel of 16x64x224x224 uint8 79, 103, float16 149, 134.
+  // Rows in flight; `row` is negative outside the image. 3x3, one NVIDIA H200, us, three rows ahead and one:
+  //
+  //     16x512x56x56                                    float32 60.7, 71.7
+  //     16x64x224x224, a window for each channel        uint8 79, 103; float16 149, 134
+  //
   constexpr int kAhead = KH == 3 && sizeof(T) != 2 ? 3 : 1;
   Pack<N, T> next[kAhead][KW];
   int row[kAhead];

@@ -6,23 +6,23 @@
 
 namespace torch_conv::direct2d {
 
-// How the vectors of an image are dealt out to threads.
+// The distribution of an image's vectors over threads.
 struct ChannelShape {
   int values = 0, rows = 0;        // channels of a vector, rows of a strip
-  int64_t vectors = 0, group = 0;  // of a pixel: all, and those that neighbouring threads own
+  int64_t vectors = 0, group = 0;  // of a pixel: all, and the vectors of neighbouring threads
 };
 
 void launch_channels(const Direct& p, const Plan& plan, const Site& site);
 
-// Are the channels of both images interleaved, in aligned vectors of so many?
+// True if the channels of both images are interleaved, in aligned vectors of `values` channels.
 inline bool vectors_of_channels(const Direct& p, int values) {
-  const auto whole = [&](const Image& x) {
+  const auto has_vectors = [&](const Image& x) {
     const int64_t size = size_of(x.dtype), bytes = values * size;
     const auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % bytes == 0; };
     return x.stride_c == 1 && x.stride_w >= x.c && reinterpret_cast<uintptr_t>(x.data) % bytes == 0 &&
            aligned(x.stride_w, x.w) && aligned(x.stride_h, x.h) && aligned(x.stride_n, x.n);
   };
-  return p.in.c % values == 0 && whole(p.in) && whole(p.out);
+  return p.in.c % values == 0 && has_vectors(p.in) && has_vectors(p.out);
 }
 
 // Channels of a vector: as many as leave registers for taps and sums. Half precision has 16 bytes at 3x3 with one
@@ -52,7 +52,7 @@ inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
   s.vectors = p.out.c / s.values;
   s.group = s.vectors % kChannelVectors == 0 ? kChannelVectors : s.vectors;
   const int64_t row_blocks = ceil_div(p.out.w * s.vectors, kChannelThreads);
-  // Long strips read fewer halos. Small images take shorter ones, which fill the multiprocessors.
+  // Long strips read fewer halos. Small images take shorter strips, which fill the multiprocessors.
   while (s.rows > 8 && p.out.n * row_blocks * ceil_div(p.out.h, s.rows) < 16 * arch.multiprocessors) s.rows /= 2;
   plan.why = "interleaved channels: a thread owns a vector of channels and streams down";
   plan.tile_w = kChannelThreads;

@@ -1,5 +1,5 @@
-// COLUMN: windows of width 1 and any height at stride and dilation 1, rows dense in memory. The depth pass of a volume
-// takes it, too: planes are rows of h * w columns.
+// COLUMN: windows of width 1 and any height at stride and dilation 1, rows dense in memory. COLUMN also computes the
+// depth pass of a volume: planes are rows of h * w columns.
 //
 // clang-format off
 //    lane  0      1      ...  31
@@ -11,7 +11,7 @@
 //        |  | ...                |  |            next[8]   = the 8 rows behind them, still loading
 //        |  +--------------------+  |          After a tap, the first of the next rows replaces the window's first row,
 //        |          halo            |          and the thread issues the load of the row 16 rows below. The warps of a
-//        +--------------------------+          block lie one above the other, so that halos come from L1.
+//        +--------------------------+          block are one above the other, so that halos come from L1.
 // clang-format on
 //
 // The lanes of a warp map 8 rows by the border at once. A row outside is read at row 0; the border's value replaces it.
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
   const int x = int(((first_x + tile_x) * 32 + lane) * N), y0 = (int(row_of_tiles) * warps + warp) * R;
   const int rows = min(R, int(a.out.h) - y0);
   if (rows <= 0) return;
-  // Lanes beyond the last column read it, too.
+  // Lanes beyond the last column read the last column.
   const T* from = static_cast<const T*>(a.in) + n * a.in_n + ci * a.in_c + min(x, int(a.out.w) - N);
   const int kh = KH ? KH : a.kh, top = y0 - a.pad, last = rows + kh - 2;  // the last row that is needed
 
@@ -104,11 +104,11 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
     A tap[KH];
 #pragma unroll
     for (int i = 0; i < KH; ++i) tap[i] = taps[i];
-    auto add = [&](auto whole) {
+    auto add = [&](auto all_inside) {
 #pragma unroll
       for (int r = 0; r < KH + R - 1; ++r) {
         A row[N];
-        row_of(row, raw[r], whole || !(mask >> r & 1));
+        row_of(row, raw[r], all_inside || !(mask >> r & 1));
 #pragma unroll
         for (int v = 0; v < R; ++v) {
           if (r < v || r - v >= KH) continue;
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
 #pragma unroll
     for (int u = 0; u < R; ++u)
       if (R + u <= last) load(next[u], __shfl_sync(~0u, max(at_next, 0), u));
-    unsigned mask = __ballot_sync(~0u, at < 0);  // bit u: row u of a block lies outside
+    unsigned mask = __ballot_sync(~0u, at < 0);  // bit u: row u of a block is outside
     A window[R][N];
 #pragma unroll
     for (int v = 0; v < R; ++v) row_of(window[v], first[v], !(mask >> v & 1));

@@ -6,7 +6,7 @@
 
 namespace torch_conv::direct2d {
 
-// A warp computes kColumnRows rows. The warps of a block lie one above the other. The tiles of a strip of kStripTiles
+// A warp computes kColumnRows rows. The warps of a block are one above the other. The tiles of a strip of kStripTiles
 // follow each other in raster order.
 constexpr int kColumnRows = 8, kColumnWarps = 8, kStripTiles = 64;
 

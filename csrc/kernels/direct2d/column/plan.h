@@ -24,14 +24,14 @@ inline const char* column_refusal(const Direct& p, const Arch&) {
   return offsets ? nullptr : "rows 4 GiB apart";
 }
 
-// Columns of one thread: those of one load and one store, where both are aligned.
+// Columns of one thread: one load and one store, if both are aligned, else one column.
 inline int column_pixels(const Direct& column) {
   const int n = column.in.dtype == Dtype::f64 ? 2 : 4;
   auto aligned = [&](const Image& x) { return rows_start_on(x, n * size_of(x.dtype)); };
   return column.out.w % n == 0 && aligned(column.in) && aligned(column.out) ? n : 1;
 }
 
-// Tall blocks share halos in L1. Small images take lower ones, which fill the multiprocessors.
+// Tall blocks share halos in L1. Small images take lower blocks, which fill the multiprocessors.
 inline int column_warps(const Direct& column, int tile_w, const Arch& arch) {
   const int64_t stacks = column.out.n * column.out.c * ceil_div(column.out.w, tile_w);
   auto blocks = [&](int warps) { return stacks * ceil_div(column.out.h, warps * kColumnRows); };

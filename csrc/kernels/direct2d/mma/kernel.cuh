@@ -14,17 +14,18 @@
 //                                                  pixels (16 patches x 16) * taps (16 pixels x 8 outputs)
 // clang-format on
 //
-// The box starts on 32 bytes, and one bulk copy loads it. Where rows start anywhere, single threads copy each row, and
+// The box starts on 32 bytes, and one bulk copy loads it. If rows are not aligned, single threads copy each row, and
 // keep its offset from 32 bytes. Unaligned rows of outputs wait in shared memory and leave as vectors of 16 bytes.
 //
-// A lane reads the pixels of a pair of rows once, as words of two pixels. It multiplies them into all rows of patches
-// that see the pair. With two to four interleaved channels, a lane reads the words of all channels and keeps sums for
-// each. The warp puts whole pixels together in shared memory. Such tiles are 128 pixels wide, of two or four warps.
+// A lane reads the pixels of a pair of rows once, as words of two pixels, and multiplies these with the taps of all
+// rows of patches over the pair. With two to four interleaved channels, a lane reads the words of all channels and
+// keeps sums for each. The warp puts whole pixels together in shared memory. Such tiles are 128 pixels wide, of two or
+// four warps.
 //
-// A warp makes the matrices of taps while the box loads, and keeps them in registers. Of a large window it keeps three
-// pairs of rows at a time, and the sums of all outputs. A tap is a sum of two or three parts of the image's dtype,
-// which is as exact as float32 and takes as many mma. Taps of float16 are scaled by a power of two that brings the
-// largest to 2^14.
+// A warp makes the matrices of taps while the box loads, and keeps them in registers. For a large window, a warp keeps
+// three pairs of rows at a time, and the sums of all outputs. A tap is a sum of two or three parts of the image's
+// dtype, which is as exact as float32 and takes as many mma. Taps of float16 are scaled by a power of two that brings
+// the largest to 2^14.
 //
 // Device memory per output pixel: 1 read, 1 write; 2 KH KW flops. mma for 128 outputs and one part of the taps: 5x5 3,
 // 7x7 5, 9x9 10, 15x15 18, 31x31 72. Half to four fifths of the matrices' elements are taps.
@@ -44,8 +45,8 @@
 namespace torch_conv::direct2d {
 
 // Resident blocks, by the words of taps that a lane holds. With interleaved channels: resident warps, by the registers
-// that taps, sums and pixels take (`held`). A few spilled words cost less than warps. Of patches of two rows 5x5 alone
-// was measured with 16 warps.
+// that taps, sums and pixels take (`held`). A few spilled words cost less than fewer warps. With patches of two rows,
+// only 5x5 was measured with 16 warps.
 //
 //     float16 8192^2, one NVIDIA H200, us of blocks
 //       20 words: 7x7 6 76.9, 7 77.7; 9x9 6 73.2, 7 74.5     40 words: 9x9 4 106.8, 5 109.8
@@ -62,15 +63,15 @@ namespace torch_conv::direct2d {
 template <typename T, MmaPolicy P>
 constexpr int mma_min_blocks() {
   constexpr MmaShape s = P.shape();
-  constexpr int parts = mma_parts(std::is_same_v<T, half_t>, P.narrow);
+  constexpr int kParts = mma_parts(std::is_same_v<T, half_t>, P.narrow);
   if (s.channels > 1) {
-    const int held = s.held(parts);
+    const int held = s.held(kParts);
     return (held > (s.windows > 1 ? 125 : 200) ? 8 : held > 90 || s.patch_h == 2 ? 12 : 16) / s.warps();
   }
-  constexpr int words = 2 * s.mmas() * parts;
+  constexpr int kWords = 2 * s.mmas() * kParts;
   const int most = s.groups() > 1 ? 60 : 40;
-  if (s.height > 24 || s.groups() > 1) return words <= most ? 4 : 3;
-  return words <= 30 ? 6 : 4;
+  if (s.height > 24 || s.groups() > 1) return kWords <= most ? 4 : 3;
+  return kWords <= 30 ? 6 : 4;
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -118,19 +119,19 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace mma;
   constexpr MmaShape s = P.shape();
-  static_assert(!P.bulk || (s.box_w() / s.pack() <= 256 && s.box_h() <= 256));  // what a bulk copy's box may have
+  static_assert(!P.bulk || (s.box_w() / s.pack() <= 256 && s.box_h() <= 256));  // the largest box of a bulk copy
   constexpr bool kScaled = std::is_same_v<T, half_t> && !P.narrow;
   constexpr int kParts = mma_parts(kScaled, P.narrow), kThreads = 32 * s.warps(), kWords = 2 * s.sets();
   extern __shared__ __align__(128) unsigned char mma_shared[];
   float* const taps = reinterpret_cast<float*>(mma_shared + s.taps_at());
   uint64_t* const barrier = reinterpret_cast<uint64_t*>(mma_shared + s.barrier_at());
-  unsigned* const largest_of = reinterpret_cast<unsigned*>(barrier + 1);
+  unsigned* const largest_of_warps = reinterpret_cast<unsigned*>(barrier + 1);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, q = lane % 4;
 
   const TilePosition at = a.order.at(blockIdx.x);
   const unsigned ci = a.multiplier.divide(at.c);
   const int x0 = int(at.x) * s.step(!P.aligned), y0 = int(at.y) * s.height;  // the tile's first output
-  const int left = x0 - a.pad_x, top = y0 - a.pad_y;                         // what its window reads
+  const int left = x0 - a.pad_x, top = y0 - a.pad_y;                         // the first input of its window
   const int shift = s.shifts() ? left & 1 : 0;                               // the same in all tiles
   const int start = (left - shift) * P.channels, bx = P.bulk ? start & -s.align : start, first = start - bx;
   const T* const in = a.planes.in_plane<T>(at.n, ci);
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
     }
     if constexpr (kScaled) {
       largest[window] = __reduce_max_sync(~0u, largest[window]);
-      if (lane == 0) largest_of[window * s.warps() + warp] = largest[window];
+      if (lane == 0) largest_of_warps[window * s.warps() + warp] = largest[window];
     }
   }
   __syncthreads();
@@ -174,15 +175,18 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
     scale[window] = back[window] = 1;
     if constexpr (kScaled) {
 #pragma unroll
-      for (int i = 0; i < s.warps(); ++i) largest[window] = max(largest[window], largest_of[window * s.warps() + i]);
+      for (int i = 0; i < s.warps(); ++i)
+        largest[window] = max(largest[window], largest_of_warps[window * s.warps() + i]);
       const int exponent = min(127 + 14 - int(largest[window] >> 23), 126);
       scale[window] = __uint_as_float(unsigned(127 + exponent) << 23);
       back[window] = __uint_as_float(unsigned(127 - exponent) << 23);
     }
   }
+  // The lane's words of the right matrices. Column n of a matrix holds the taps at the position of output n, between
+  // zeros. The taps of neighbouring columns form a band.
   unsigned band[P.windows][s.group][s.spans][kParts][2];
   auto take_taps = [&](int group) {
-    const float* own = taps + s.tap_of(group * s.group, 0, MmaLane::b_k(q, 0), g, shift);
+    const float* lane_taps = taps + s.tap_of(group * s.group, 0, MmaLane::b_k(q, 0), g, shift);
 #pragma unroll
     for (int window = 0; window < P.windows; ++window)
 #pragma unroll
@@ -192,7 +196,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
 #pragma unroll
           for (int r = 0; r < 2; ++r) {
             const int further = s.tap_of(pair, span, MmaLane::b_k(0, r), 0, 0) - s.tap_of(0, 0, 0, 0, 0);
-            const float* two_taps = own + window * s.all_taps() + further;
+            const float* two_taps = lane_taps + window * s.all_taps() + further;
             float two[2] = {two_taps[0] * scale[window], two_taps[1] * scale[window]};
 #pragma unroll
             for (int part = 0; part < kParts; ++part) band[window][pair][span][part][r] = take_part<T>(two);
@@ -211,7 +215,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
   const int bottom = min(y0 + s.height, a.planes.out_h) - a.pad_y + P.kh - 1;
   const bool edge = left < 0 || top < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
   const bool mask = edge && a.border == Border::zero_output;
-  // Are a bulk copy's zeros outside the image right?
+  // A bulk copy's zeros outside the image are right.
   const bool zeros = P.bulk && (mask || (a.border == Border::constant && a.value == 0));
   if (edge && (!zeros || a.peers.holds(top, a.planes.in_h) || a.peers.holds(bottom - 1, a.planes.in_h))) {
     extend_box<kThreads>(box, {0, bottom - top, left * P.channels - bx, right * P.channels - bx}, {top, bx}, in,
@@ -233,13 +237,13 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
   if (P.aligned && x >= a.planes.out_w) return;
   T* const from = box.data + warp * kWarpColumns + first;
 
-  // The lane's outputs of a step are pairs of neighbours in a row. Those of interleaved channels leave by the warp's
-  // rows in shared memory.
+  // The lane's outputs of a step are pairs of neighbours in a row. Pairs of interleaved channels pass through the
+  // warp's rows in shared memory.
   constexpr bool kTogether = P.aligned && P.channels > 1;
-  const int own_y = kTogether ? 0 : s.output_y(2 * q);
+  const int lane_y = kTogether ? 0 : s.output_y(2 * q);
   const int column = kTogether ? x : x + 8 * g + (P.aligned && s.tiles() == 1 ? q % 2 * 4 : 0);
-  const int rows = a.planes.out_h - y0 - own_y;
-  T* to = plane + (y0 + own_y) * a.planes.out_stride_h + column * P.channels;
+  const int rows = a.planes.out_h - y0 - lane_y;
+  T* to = plane + (y0 + lane_y) * a.planes.out_stride_h + column * P.channels;
   T* const waiting_rows = reinterpret_cast<T*>(mma_shared + s.waiting_at());
   [[maybe_unused]] T* const step_rows = waiting_rows + warp * s.patch_h * s.step_pitch();
   [[maybe_unused]] const WaitingRows<T, s.waiting_pitch()> waiting{
@@ -259,9 +263,9 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
       probe = add_zero_times<T>(word[i], probe);
     }
     if constexpr (!P.aligned || kTogether) {
-      const int own = (s.warp_w() / 8 * g + s.output_x(0, 0, 2 * q)) * P.channels, y = s.output_y(2 * q);
-      unsigned* const waits = kTogether ? reinterpret_cast<unsigned*>(step_rows + y * s.step_pitch() + own)
-                                        : waiting.words(y + step * s.patch_h, warp * kWarpColumns + own);
+      const int lane_column = (s.warp_w() / 8 * g + s.output_x(0, 0, 2 * q)) * P.channels, y = s.output_y(2 * q);
+      unsigned* const staged = kTogether ? reinterpret_cast<unsigned*>(step_rows + y * s.step_pitch() + lane_column)
+                                         : waiting.words(y + step * s.patch_h, warp * kWarpColumns + lane_column);
 #pragma unroll
       for (int h = 0; h < s.tiles(); ++h)
 #pragma unroll
@@ -269,7 +273,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
           unsigned pairs[P.channels];
 #pragma unroll
           for (int c = 0; c < P.channels; ++c) pairs[c] = word[2 * (h * P.channels + c) + half];
-          put_pixels<kTogether>(waits + s.output_x(h, half * 8, 0) * P.channels / 2, pairs);
+          put_pixels<kTogether>(staged + s.output_x(h, half * 8, 0) * P.channels / 2, pairs);
         }
       if constexpr (kTogether)
         store_step<T, s>(to, a.planes.out_stride_h, step_rows, rows - step * s.patch_h,
@@ -325,12 +329,12 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
         for (int part = kParts - 1; part >= 0; --part)
 #pragma unroll
           for (int step = 0; step < s.steps(); ++step) {
-            const int of_group = pair - step * kEach;
-            if (of_group < 0 || of_group >= s.group) continue;
+            const int group_pair = pair - step * kEach;
+            if (group_pair < 0 || group_pair >= s.group) continue;
 #pragma unroll
             for (int i = 0; i < kSets; ++i) {
-              const auto& of_taps = band[i % P.windows][of_group][span][part];
-              mma_add<T>(sum[step][i], matrix[kAhead ? pair % 2 : 0][span][i], of_taps[0], of_taps[1]);
+              const auto& band_words = band[i % P.windows][group_pair][span][part];
+              mma_add<T>(sum[step][i], matrix[kAhead ? pair % 2 : 0][span][i], band_words[0], band_words[1]);
             }
           }
       }
@@ -355,18 +359,18 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
                             StoredRows<T>{plane + y0 * a.planes.out_stride_h + x * P.channels, a.planes.out_stride_h},
                             windows, taps, bias, x, y0, mask);
   } else {
-    auto own = waiting;
-    own.data += warp * kWarpColumns;
-    if (incorrect) correct_outputs<T, s>(a, own, windows, taps, bias, x, y0, mask);
+    auto warp_rows = waiting;
+    warp_rows.data += warp * kWarpColumns;
+    if (incorrect) correct_outputs<T, s>(a, warp_rows, windows, taps, bias, x, y0, mask);
     __syncthreads();
     const int last = min(s.width(), a.planes.out_w - x0) * P.channels, count = min(s.height, a.planes.out_h - y0);
     const bool at_an_end = x0 == 0 || x0 + s.width() >= a.planes.out_w;
     T* row = plane + (y0 + warp) * a.planes.out_stride_h + x0 * P.channels;
-    const T* waits = waiting.data + warp * s.waiting_pitch();
+    const T* staged = waiting.data + warp * s.waiting_pitch();
 #pragma unroll 1
     for (int r = warp; r < count; r += s.warps()) {
-      store_waiting<s.width() * P.channels>(row, 0, last, at_an_end, reinterpret_cast<const unsigned*>(waits));
-      row += s.warps() * a.planes.out_stride_h, waits += s.warps() * s.waiting_pitch();
+      store_waiting<s.width() * P.channels>(row, 0, last, at_an_end, reinterpret_cast<const unsigned*>(staged));
+      row += s.warps() * a.planes.out_stride_h, staged += s.warps() * s.waiting_pitch();
     }
   }
 #endif

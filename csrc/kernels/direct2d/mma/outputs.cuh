@@ -1,4 +1,4 @@
-// How MMA stores outputs, and computes single ones by the plain chain.
+// MMA: the stores of outputs, and single outputs by the plain chain.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -9,7 +9,7 @@
 
 namespace torch_conv::direct2d::mma {
 
-// Does Border::zero_output clear output (x, y)?
+// True if Border::zero_output clears output (x, y).
 template <MmaShape s>
 __device__ __forceinline__ bool overlaps_edge(const MmaArgs& a, int x, int y) {
   const int left = x - a.pad_x, top = y - a.pad_y;
@@ -42,13 +42,13 @@ __device__ __forceinline__ T plain_output(const Windows& windows, int row, int c
   return from_acc<T>(sum + bias);
 }
 
-// Computes a warp's outputs again that are not finite. With `mask`, clears those whose windows overlap the image's
+// Computes a warp's outputs that are not finite again. With `mask`, clears outputs whose windows overlap the image's
 // edge. `outputs` begin at (x, y), and their windows start in `windows`.
 template <typename T, MmaShape s, class Outputs, class Windows>
 __device__ __noinline__ void correct_outputs(const MmaArgs& a, Outputs outputs, Windows windows, const float* taps,
                                              float bias, int x, int y, bool mask) {
   constexpr int kColumns = s.warp_w() * s.channels;
-  __syncwarp();  // other lanes stored what this one reads
+  __syncwarp();  // this lane reads outputs of other lanes
 #pragma unroll 1
   for (int e = threadIdx.x % 32; e < kColumns * s.height; e += 32) {
     const int column = e % kColumns, row = e / kColumns, pixel = x + column / s.channels;

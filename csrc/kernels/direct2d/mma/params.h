@@ -9,8 +9,8 @@ namespace torch_conv::direct2d {
 
 // The largest window's rows and columns.
 constexpr int kMmaMost = 31;
-// Matrices of taps that registers hold at once; 7x7 for each of four channels has 20. Of a larger window registers hold
-// three pairs of rows: then ptxas finds registers for 31x31. Other numbers were not measured.
+// Matrices of taps that registers hold at once; 7x7 for each of four channels has 20. For a larger window, registers
+// hold three pairs of rows: then registers suffice for 31x31. Other numbers were not measured.
 constexpr int mma_at_once(int windows) { return windows > 1 ? 20 : 18; }
 constexpr int kPairsAtOnce = 3;
 
@@ -41,7 +41,7 @@ struct MmaShape {
   constexpr int tiles() const { return warp_w() / (16 * patch_w); }  // subtiles of a warp's columns
   constexpr int sets() const { return tiles() * channels; }          // of sums
   constexpr int steps() const { return height / patch_h; }
-  // Do loads run a pair of rows ahead?
+  // True if loads run a pair of rows ahead.
   constexpr bool ahead() const { return groups() == 1 && spans <= 2; }
   // Registers of a lane for taps, sums, and pixels of two pairs of rows, or of a span of one.
   constexpr int held(int parts) const {
@@ -49,18 +49,18 @@ struct MmaShape {
     return 2 * windows * mmas() * parts + 4 * sets() * (steps_at_once + (ahead() ? 2 * spans : 1));
   }
   constexpr int warp_pairs() const { return height / 2 + group - patch_h / 2; }
-  // Do spans hold a window that starts one column before an odd column of the box? Its matrices are then shifted.
+  // True if spans hold a window that starts one column before an odd column of the box. Its matrices are then shifted.
   constexpr bool shifts() const { return patch_w + kw <= 8 * spans; }
 
   constexpr int box_w() const { return (align - 1 + (width() - patch_w + 8 * spans) * channels + 7) / 8 * 8; }
   // Elements that a bulk copy takes as one: a box has at most 256 a side.
   constexpr int pack() const { return channels == 4 ? 4 : 2; }
   constexpr int box_h() const { return height - patch_h + 2 * pairs; }
-  // Taps lie among zeros: matrices see them beyond the window.
+  // Zeros surround the taps: matrices read beyond the window.
   constexpr int taps_h() const { return 2 * pairs + patch_h - 1; }
   constexpr int taps_w() const { return 8 * spans + patch_w; }
-  // Columns from tile to tile. Where outputs wait, tiles overlap, so that each stores whole vectors of 16 bytes.
-  constexpr int step(bool waits) const { return waits ? width() - 8 : width(); }
+  // Columns from tile to tile. If outputs wait, tiles overlap, so that each stores whole vectors of 16 bytes.
+  constexpr int step(bool is_staged) const { return is_staged ? width() - 8 : width(); }
   constexpr int all_taps() const { return taps_h() * taps_w(); }
   // Bytes of shared memory: the box, the windows' taps, a barrier, numbers of every warp, and rows of outputs. Waiting
   // rows start up to 14 bytes behind their pitch. Interleaved channels that do not wait have a warp's rows of a step.
@@ -69,9 +69,9 @@ struct MmaShape {
   constexpr int waiting_at() const { return (barrier_at() + 8 + 4 * windows * warps() + 15) / 16 * 16; }
   constexpr int waiting_pitch() const { return width() * channels + 8; }
   constexpr int step_pitch() const { return warp_w() * channels + 8; }
-  constexpr int shared_bytes(bool waits) const {
+  constexpr int shared_bytes(bool is_staged) const {
     const int step_rows = channels > 1 ? warps() * patch_h * step_pitch() : 0;
-    return waiting_at() + 2 * (waits ? height * waiting_pitch() : step_rows);
+    return waiting_at() + 2 * (is_staged ? height * waiting_pitch() : step_rows);
   }
 
   // The pixel of A[m][k] of subtile `h`, from the window's start over the lane group's first output.
@@ -133,10 +133,10 @@ constexpr MmaShape mma_shape(int kh, int kw, int channels, int windows) {
 // Template argument of MMA's kernels: the window, and how a tile is loaded and stored.
 struct MmaPolicy {
   int kh, kw;
-  int channels, windows;  // as MmaShape has them
+  int channels, windows;  // see MmaShape
   bool bulk;              // one bulk copy loads the box, else copies of single threads
   bool aligned;           // rows of outputs start on 16 bytes and leave from registers, else they wait in shared memory
-  bool odd;               // windows start on odd columns of a bulk copy's box: a word of a matrix lies in two words
+  bool odd;               // windows start on odd columns of a bulk copy's box: two words hold a word of a matrix
   bool narrow;            // taps have the image's dtype
   constexpr MmaShape shape() const { return mma_shape(kh, kw, channels, windows); }
 };

@@ -8,7 +8,8 @@ namespace torch_conv::direct2d {
 
 void launch_mma(const Direct& p, const Plan& plan, const Site& site);
 
-// Interleaved channels that one block computes: those of HWC images. With a bias, which belongs to a plane, one.
+// Interleaved channels that one block computes: the channels of an HWC image, or one with a bias, which belongs to a
+// plane.
 inline int64_t mma_channels(const Direct& p) {
   return p.groups == p.in.c && !p.bias ? hwc_channels(p.in, p.out, p.peers) : 1;
 }
@@ -18,7 +19,7 @@ inline MmaShape mma_shape(const Direct& p) {
   return mma_shape(int(p.kh), int(p.kw), channels, p.taps.stride_c == 0 ? 1 : channels);
 }
 
-// As MmaPolicy has them.
+// The values of MmaPolicy::channels and ::windows.
 inline bool mma_bulk(const Direct& p) { return tma::vectors_possible(as_rows(p.in, mma_channels(p))); }
 inline bool mma_aligned(const Direct& p) { return aligned_rows(as_rows(p.out, mma_channels(p))); }
 
@@ -34,7 +35,7 @@ inline const char* mma_refusal(const Direct& p, const Arch& arch) {
   return fits ? nullptr : "not enough shared memory";
 }
 
-// As MmaPolicy has it. Shifted matrices of taps serve odd columns where a window's spans hold them.
+// The value of MmaPolicy::odd. Shifted matrices of taps serve odd columns where a window's spans hold them.
 inline bool mma_odd(const Direct& p) { return mma_bulk(p) && p.place.pad_x % 2 != 0 && !mma_shape(p).shifts(); }
 
 // Tiles of a row. The last one ends at the image's edge or behind it.

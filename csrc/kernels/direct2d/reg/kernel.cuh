@@ -16,7 +16,8 @@ namespace torch_conv::direct2d {
 
 template <typename T, int K>
 constexpr int reg_min_blocks() {
-  // 3x3: 64 registers; 5x5: 96 (20 warps instead of 16 a multiprocessor: 89 -> 94 % of copy); 16-bit: 72-80.
+  // Registers of a thread: 3x3 64; 5x5 96, so that a multiprocessor holds 20 warps (94 % of copy; 89 % with 16 warps);
+  // 16-bit 72-80.
   return K == 5 ? 5 : sizeof(T) == 2 ? 6 : 8;
 }
 
@@ -46,31 +47,31 @@ template <typename T, int K, bool kBias>
 __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
     direct2d_reg(const __grid_constant__ PlaneArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
-  constexpr int N = 16 / sizeof(T), R = K / 2, rows = reg_rows(sizeof(T), K);
+  constexpr int N = 16 / sizeof(T), R = K / 2, kRows = reg_rows(sizeof(T), K);
   const TilePosition at = RegTraits<T, K>::position(a.order);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int first = int(at.x * 30 * N) - N;  // lane 0's first pixel
-  const int x = first + lane * N, y0 = (at.y * kRegWarps + warp) * rows;
+  const int x = first + lane * N, y0 = (at.y * kRegWarps + warp) * kRows;
   if (y0 >= a.planes.out_h) return;
   const T* plane = a.planes.in_plane<T>(at.n, at.c / a.multiplier);
   const int top = y0 + a.shift_y - R;
 
-  // The same for all lanes: lane 0's first and lane 31's last pixel decide.
-  const bool inside = top >= 0 && top + rows + K - 1 <= a.planes.in_h && first >= 0 && first + 32 * N <= a.planes.in_w;
-  Pack<N, T> raw[rows + K - 1];
+  // The value is equal in all lanes: lane 0's first and lane 31's last pixel decide.
+  const bool inside = top >= 0 && top + kRows + K - 1 <= a.planes.in_h && first >= 0 && first + 32 * N <= a.planes.in_w;
+  Pack<N, T> raw[kRows + K - 1];
   if (inside) {
     const T* from = plane + int64_t(top) * a.planes.in_stride_h + x;
 #pragma unroll
-    for (int r = 0; r < rows + K - 1; ++r) raw[r] = load_pack<N>(from + r * a.planes.in_stride_h);
+    for (int r = 0; r < kRows + K - 1; ++r) raw[r] = load_pack<N>(from + r * a.planes.in_stride_h);
   } else {
-    int my[rows + K - 1], mx[N];
+    int my[kRows + K - 1], mx[N];
 #pragma unroll
-    for (int r = 0; r < rows + K - 1; ++r) my[r] = map_at_edge(top + r, a.planes.in_h, a.border, a.peers);
+    for (int r = 0; r < kRows + K - 1; ++r) my[r] = map_at_edge(top + r, a.planes.in_h, a.border, a.peers);
 #pragma unroll
     for (int i = 0; i < N; ++i) mx[i] = map_at_edge(x + i, a.planes.in_w, a.border);
     const T outside = from_acc<T>(a.value);
 #pragma unroll
-    for (int r = 0; r < rows + K - 1; ++r) {
+    for (int r = 0; r < kRows + K - 1; ++r) {
       const bool in_rows = my[r] != Neighbours::kOutside;
       const T* row =
           a.peers.row(plane, a.planes.in_stride_h, in_rows ? my[r] : 0, a.planes.in_h, at.n, at.c / a.multiplier);
@@ -86,9 +87,9 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
   const int x_out = lane >= 1 && lane <= 30 ? x : a.planes.out_w;
   T* row_out = a.planes.out_at<T>(at.n, at.c, y0, 0);
 
-  A sum[rows][N];
+  A sum[kRows][N];
 #pragma unroll
-  for (int r = 0; r < rows + K - 1; ++r) {
+  for (int r = 0; r < kRows + K - 1; ++r) {
     A v[N + 2 * R];
 #pragma unroll
     for (int i = 0; i < N; ++i) v[R + i] = to_acc<A>(raw[r].v[i]);
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
       v[R + N + i] = __shfl_down_sync(~0u, v[R + i], 1);
     }
 #pragma unroll
-    for (int o = 0; o < rows; ++o) {
+    for (int o = 0; o < kRows; ++o) {
       const int i = r - o;
       if (i < 0 || i >= K) continue;
 #pragma unroll

@@ -1,4 +1,4 @@
-// What TILE and REG share: windows over planes, and the parameters of their kernels.
+// Windows over planes, and the parameters of the kernels of TILE and REG.
 #pragma once
 
 #include "core/geometry.h"
@@ -9,11 +9,11 @@
 
 namespace torch_conv::direct2d {
 
-// The default anchor: the tap of k that lies on the output pixel. A tile places its halo by this tap.
+// The default anchor: the tap of k over the output pixel. A tile places its halo by this tap.
 constexpr int middle_of(int k) { return (k - 1) / 2; }
 
-// A window over a plane. Where channels are interleaved, a plane's rows hold w * channels values, and `step_x` counts
-// the channels in.
+// A window over a plane. If channels are interleaved, a plane's rows hold w * channels values, and `step_x` counts the
+// channels in.
 struct PlaneWindow {
   int kh, kw;
   int step_y, step_x;  // from tap to tap, in rows and in values

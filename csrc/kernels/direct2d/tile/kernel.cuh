@@ -7,16 +7,16 @@
 //      |   halo   | warp 0: `rows` rows    |   halo   |    the halo.
 //      |  before  | warp 1                 |  after   |
 //      |  left()  | warp 2                 | right()  |    A lane owns `lane_values` columns of its warp's rows. It
-//      reads |  columns | warp 3                 |  columns |    an input row once, and adds it to all output rows that
-//      see |          +------------------------+          |    it. Of a larger window it reads the row once for each
-//      group |          :                        :          |    of the window's rows (sums.cuh).
+//      |  columns | warp 3                 |  columns |    reads an input row once, and adds it to all output rows
+//      |          +------------------------+          |    that see it. With a larger window, it reads the row once
+//      |          :                        :          |    for each group of the window's rows (sums.cuh).
 //      +----------+------------------------+----------+
 //                                                          A block has no pipeline: the 8 resident blocks of a
 //                                                          multiprocessor overlap one another.
 //
-// A column is a value of a row. Where channels are interleaved ((H, W, C) HWC images), the next tap lies `channels`
-// columns further. Many channels would put the next pixel beyond a tile: then a group of channels is an image of its
-// own, and a box holds the group's values of neighbouring pixels.
+// A column is a value of a row. If channels are interleaved ((H, W, C) HWC images), the next tap is `channels` columns
+// further. With many channels the next pixel would be outside the tile. A group of channels is then a separate image,
+// and a box holds the group's values of neighbouring pixels.
 //
 // Channels that have a window each: all lanes must use the same taps. A lane owns whole pixels of a few channels (three
 // channels of bytes: 12 values, four pixels), or the block computes one channel after the other. In groups, lanes own
@@ -35,15 +35,15 @@ namespace torch_conv::direct2d {
 template <typename T, typename O, TilePolicy P>
 struct TileTraits {
   static constexpr PlaneWindow window = P.window();
-  static constexpr TileShape shape = tile_shape(sizeof(T), sizeof(O), window, P.bulk, P.aligned);
+  static constexpr PlaneTileShape shape = tile_shape(sizeof(T), sizeof(O), window, P.bulk, P.aligned);
   static constexpr bool spread =
       P.channel_windows ? by_channels(sizeof(T), window) : spread_columns(sizeof(T), sizeof(O), P.aligned);
   static constexpr bool bulk = P.bulk, aligned = P.aligned, bias = P.bias, groups = P.groups;
   static_assert(!groups || (bulk && aligned), "groups are stored as words straight from registers");
 
-  // Blocks of all groups of a tile run together: a bulk copy brings whole lines of 128 bytes to L2, where the other
-  // groups find them. One group after the other, float32 5x5 of 1x64x1080x1920 takes 552 us instead of 305 (one NVIDIA
-  // H200).
+  // Blocks of all groups of a tile run together: a bulk copy brings whole lines of 128 bytes to L2, which serves the
+  // other groups. float32 5x5 on 1x64x1080x1920, one NVIDIA H200, us: all groups together 305, one group after the
+  // other 552.
   static __device__ __forceinline__ TilePosition position(const TileOrder& order) {
     return groups ? order.at_together(blockIdx.x) : order.at(blockIdx.x);
   }
@@ -55,8 +55,11 @@ struct TileTraits {
 };
 
 // Resident blocks. Eight leave 64 registers to a thread, for which ptxas moves the taps to uniform registers: three
-// vector operands would slow a multiply-add. Fewer blocks where 64 registers spill. Percent of copy, 8192^2, one NVIDIA
-// H200, taps in vector registers and in uniform ones: float32 7x7 83, 90; uint8 3x3 68, 84; float16 5x5 60, 81.
+// vector operands would slow a multiply-add. Fewer blocks are resident where 64 registers spill. Percent of copy,
+// 8192^2, one NVIDIA H200, taps in vector registers and in uniform registers:
+//
+//     float32 7x7 83, 90; uint8 3x3 68, 84; float16 5x5 60, 81
+//
 template <typename T>
 constexpr int tile_min_blocks(const PlaneWindow& w, bool bulk) {
   const int k = w.kh > w.kw ? w.kh : w.kw, far = k > 5 && w.step_x > 7;  // neighbours share none of a row's values
@@ -70,14 +73,14 @@ constexpr int tile_min_blocks(const PlaneWindow& w, bool bulk) {
 }
 
 template <typename T, typename O, TilePolicy P>
-__global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>(P.window(), P.bulk))
+__global__ void __launch_bounds__(32 * PlaneTileShape::warps, tile_min_blocks<T>(P.window(), P.bulk))
     direct2d_tile(const __grid_constant__ TensorMap map, const __grid_constant__ PlaneArgs a,
                   const __grid_constant__ ParamTaps param_taps) {
   using W = TileTraits<T, O, P>;
   constexpr PlaneWindow w = W::window;
-  constexpr TileShape shape = W::shape;
-  constexpr int box_bytes = shape.box_bytes(sizeof(T), w), kTaps = P.kh * P.kw;
-  constexpr bool in_shared = taps_in_shared(w);
+  constexpr PlaneTileShape shape = W::shape;
+  constexpr int kBoxBytes = shape.box_bytes(sizeof(T), w), kTaps = P.kh * P.kw;
+  constexpr bool kInShared = taps_in_shared(w);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   T* shared = reinterpret_cast<T*>(shared_bytes);
   [[maybe_unused]] __shared__ uint64_t barrier;
@@ -91,26 +94,26 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>(P.wi
 
   if constexpr (P.bulk) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    constexpr int pack = tma::pack_of(sizeof(T));
+    constexpr int kPack = tma::pack_of(sizeof(T));
     if (threadIdx.x == 0) {
       tma::barrier_init(&barrier);
-      tma::barrier_expect(&barrier, box_bytes);
+      tma::barrier_expect(&barrier, kBoxBytes);
       // bx is a multiple of 16 bytes (lead_columns), and of whole pixels of groups, also where it is negative.
       if constexpr (P.groups) tma::load_box(shared, &map, &barrier, at.c * P.step_x, bx / P.step_x, by, at.n);
-      else tma::load_box(shared, &map, &barrier, bx / pack, by, ci, at.n);
+      else tma::load_box(shared, &map, &barrier, bx / kPack, by, ci, at.n);
     }
     __syncthreads();
 #endif
   }
 
-  // Taps of a small window stay in registers. Those of larger windows, and of a window for each channel, lie behind the
-  // box in shared memory.
-  [[maybe_unused]] float tap[in_shared ? 1 : kTaps];
-  [[maybe_unused]] float* taps = reinterpret_cast<float*>(shared_bytes + box_bytes);
+  // Taps of a small window stay in registers. Shared memory holds the taps of larger windows, and of a window for each
+  // channel, after the box.
+  [[maybe_unused]] float tap[kInShared ? 1 : kTaps];
+  [[maybe_unused]] float* taps = reinterpret_cast<float*>(shared_bytes + kBoxBytes);
   const int64_t first_tap = at.n * a.taps_n + int64_t(at.c) * (w.by_words ? w.channel_windows : 1) * a.taps_c;
-  if constexpr (in_shared) {
+  if constexpr (kInShared) {
     const float* all = param_taps.first<float>() + first_tap;
-    for (int e = threadIdx.x; e < max(w.channel_windows, 1) * kTaps; e += 32 * TileShape::warps) {
+    for (int e = threadIdx.x; e < max(w.channel_windows, 1) * kTaps; e += 32 * PlaneTileShape::warps) {
       const int c = w.channel_windows ? e / kTaps : 0, i = e - c * kTaps;
       taps[w.by_words ? i * w.channel_windows + c : (c * P.kh + i / P.kw) * tile_tap_pitch(P.kw) + i % P.kw] =
           all[c * a.taps_c + i];
@@ -129,13 +132,13 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>(P.wi
     tma::barrier_wait(&barrier, 0);
 #endif
   } else {
-    load_rows<shape.pitch() * sizeof(T), shape.box_rows(w), TileShape::warps>(a.planes, plane, shared, bx, by);
+    load_rows<shape.pitch() * sizeof(T), shape.box_rows(w), PlaneTileShape::warps>(a.planes, plane, shared, bx, by);
     async_wait_all();
     __syncthreads();
   }
 
-  // A register for the windows' start would make ptxas keep uint8's taps in vector registers: 3x3 of 8192^2 takes 45 us
-  // instead of 40 (one NVIDIA H200).
+  // A register for the windows' start would make ptxas keep the taps of uint8 in vector registers. 3x3 on 8192^2, one
+  // NVIDIA H200, us: 45 with the register, 40 without.
   const int right = (min(x0 + shape.covered(), a.planes.out_w) - 1) * P.stride + 1 + a.shift_x + w.right();
   const int bottom = (min(y0 + shape.height(), a.planes.out_h) - 1) * P.stride + a.shift_y - w.above() + w.rows();
   const bool edge = bx + shape.pad - w.left() < 0 || by < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
@@ -143,9 +146,9 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>(P.wi
   // A bulk copy's zeros outside the image are right.
   const bool zeros = P.bulk && (clear || (a.border == Border::constant && a.value == 0.f));
   if (edge && (!zeros || a.peers.holds(by, a.planes.in_h) || a.peers.holds(bottom - 1, a.planes.in_h))) {
-    extend_box<32 * TileShape::warps>(box, {0, bottom - by, shape.pad - w.left(), right - bx}, {by, bx}, plane,
-                                      a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
-                                      from_acc<T>(a.value), ShardRows{a.peers, at.n, ci}, {a.channels, a.in_pixel});
+    extend_box<32 * PlaneTileShape::warps>(
+        box, {0, bottom - by, shape.pad - w.left(), right - bx}, {by, bx}, plane, a.planes.in_stride_h, a.planes.in_h,
+        a.planes.in_w, a.border, from_acc<T>(a.value), ShardRows{a.peers, at.n, ci}, {a.channels, a.in_pixel});
     __syncthreads();
   }
 
@@ -160,7 +163,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>(P.wi
   if constexpr (w.by_words) sum_words<T, W>(a, box, top, column, out, taps);
   else if constexpr (by_channels(sizeof(T), w)) sum_channels<T, W>(a, box, top, column, out, taps);
   else if constexpr (P.channel_windows) sum_pixels<T, W>(a, box, top, column, out, taps);
-  else if constexpr (in_shared) sum_in_groups<T, W>(a, box, top, column, out, taps);
+  else if constexpr (kInShared) sum_in_groups<T, W>(a, box, top, column, out, taps);
   else sum_unrolled<T, W>(a, box, top, column, out, tap);
   if (a.border == Border::zero_output) clear_where_outside<W, O>(a);
 }

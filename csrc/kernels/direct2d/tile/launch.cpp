@@ -9,7 +9,7 @@ void launch_tile(const Direct& p, const Plan& plan, const Site& site) {
   const auto& [kind, lead, overlap] = own_config<TileConfig>(p, plan);
   const Direct q = tile_image(p, kind);
   const int pack = tma::pack_of(size_of(q.in.dtype));
-  const TileShape shape = tile_shape(q, kind);
+  const PlaneTileShape shape = tile_shape(q, kind);
   TensorMap map{};
   const int rows = shape.box_rows(tile_window(q, kind));
   if (kind.group) map = tma::pixels_map(p.in, kind.group, shape.columns() / kind.group, rows);

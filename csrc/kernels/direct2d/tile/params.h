@@ -21,16 +21,23 @@ constexpr int tap_group(int kh, int kw) {
 // A row of taps in shared memory, in floats.
 constexpr int tile_tap_pitch(int kw) { return (kw + 3) / 4 * 4; }
 
-// Taps in shared memory lie behind the box.
+// True if shared memory holds the taps, after the box.
 constexpr bool taps_in_shared(const PlaneWindow& w) { return w.channel_windows || !taps_in_registers(w.kh, w.kw); }
 constexpr int shared_taps(const PlaneWindow& w) {
   if (w.by_words) return w.channel_windows * w.kh * w.kw;
   return taps_in_shared(w) ? (w.channel_windows ? w.channel_windows : 1) * w.kh * tile_tap_pitch(w.kw) : 0;
 }
 
-// Does a block compute a tile one channel after the other? Else a lane owns whole pixels, whose larger windows want
-// more taps than there are uniform registers. Percent of copy, 3x3, 5x5, 7x7 of 8x3x1080x1920, one NVIDIA H200: by
-// channels float32 94, 91, 60, float16 64, 37, 24, uint8 48, 25, 14; by whole pixels 3x3 float16 91, uint8 64.
+// True if a block computes a tile one channel after the other. Else a lane owns whole pixels: their larger windows need
+// more taps than there are uniform registers. Percent of copy, 8x3x1080x1920, one NVIDIA H200:
+//
+//                        3x3   5x5   7x7
+//     channels  float32   94    91    60
+//               float16   64    37    24
+//               uint8     48    25    14
+//     pixels    float16   91
+//               uint8     64
+//
 constexpr bool by_channels(int in_bytes, const PlaneWindow& w) {
   return w.channel_windows && !w.by_words && (in_bytes == 4 || w.channel_windows * w.kh * w.kw > kTapsAtOnce);
 }
@@ -48,7 +55,7 @@ constexpr int lane_chunk(int values, int bytes) {
   return chunk;
 }
 
-// Outputs of one lane: 16 bytes of the wider of its sides, or fewer where the registers of larger windows bind.
+// Outputs of one lane: 16 bytes of the wider of its sides, or fewer where larger windows need the registers.
 constexpr int lane_values(int in_bytes, int out_bytes, const PlaneWindow& w) {
   if (w.by_words) return in_bytes < 4 ? 8 : 4;
   if (by_channels(in_bytes, w)) return channel_outputs(in_bytes, w.channel_windows);
@@ -58,28 +65,28 @@ constexpr int lane_values(int in_bytes, int out_bytes, const PlaneWindow& w) {
   return in_bytes == 1 && k > 3 && most > 8 ? 8 : most;
 }
 
-// Do a lane's columns lie 32 apart? A warp then reads and writes neighbouring 4-byte values, wherever rows start.
+// True if a lane's columns are 32 apart. A warp then reads and writes neighbouring 4-byte values, wherever rows start.
 constexpr bool spread_columns(int in_bytes, int out_bytes, bool aligned) {
   return in_bytes == 4 && out_bytes == 4 && !aligned;
 }
 
-// Do unaligned rows of outputs wait in shared memory, and leave as vectors of 16 bytes? Spread columns may also leave
-// directly: float32 of 7x3x1081x1917, one NVIDIA H200, 3x3 96 us, by vectors 91; 5x5 103, by vectors 112.
+// True if unaligned rows of outputs wait in shared memory, and leave as vectors of 16 bytes. Spread columns may also
+// leave directly. float32 of 7x3x1081x1917, us on one NVIDIA H200, directly and by vectors: 3x3 96, 91; 5x5 103, 112.
 constexpr bool rows_wait(int in_bytes, int out_bytes, const PlaneWindow& w, bool aligned) {
   return !aligned && !(spread_columns(in_bytes, out_bytes, aligned) && w.kh * w.kw > 9);
 }
 
-// A tile: four warps lie one above the other. One warp covers 32 * lane_values columns, or as many pixels where a block
+// A tile: four warps are one above the other. One warp covers 32 * lane_values columns, or as many pixels where a block
 // computes one channel after the other.
-struct TileShape {
+struct PlaneTileShape {
   int lane_values;
   int rows;  // output rows of a warp
   int pad;   // columns that the box has left and right of the tile
   int stride;
-  int spare;    // columns behind a row of shared memory
-  int overlap;  // columns that the next tile computes, too: each tile then stores whole vectors of 16 bytes
-  bool waits;   // rows of outputs wait in shared memory
-  int pixel;    // columns from output to output: the channels where a block computes one after the other, else 1
+  int spare;       // columns behind a row of shared memory
+  int overlap;     // columns that the next tile also computes: each tile then stores whole vectors of 16 bytes
+  bool is_staged;  // rows of outputs wait in shared memory
+  int pixel;       // columns from output to output: the channels where a block computes one after the other, else 1
   static constexpr int warps = 4;
   constexpr int covered() const { return 32 * lane_values * pixel; }
   constexpr int width() const { return covered() - overlap; }
@@ -91,20 +98,20 @@ struct TileShape {
   // A row of a warp's outputs that waits, with 16 spare bytes at either end. Each warp has two.
   constexpr int stage_bytes(int out_bytes) const { return covered() * out_bytes + 32; }
   constexpr int shared_bytes(int in_bytes, int out_bytes, const PlaneWindow& w) const {
-    return box_bytes(in_bytes, w) + 4 * shared_taps(w) + (waits ? 2 * warps * stage_bytes(out_bytes) : 0);
+    return box_bytes(in_bytes, w) + 4 * shared_taps(w) + (is_staged ? 2 * warps * stage_bytes(out_bytes) : 0);
   }
 };
 
 // Bytes of shared memory that a bulk copy's barrier takes. The box behind it starts on a multiple of as many.
 constexpr int kBarrierBytes = 128;
 
-// A box that starts on 128 bytes is the biggest lever. At 7x7 the larger box would cost resident blocks. One NVIDIA
+// Boxes start on 128 bytes, which speeds bulk copies most. At 7x7 the larger box would cost resident blocks. One NVIDIA
 // H200, float32:
 //
 //     8192^2, % of copy   box on 128 bytes, on 32: 5x5 97, 92; 7x7 90, 92     10 rows a warp, 8: 7x7 89, 88
 //                         stride 2, half the rows: 3x3, 5x5, 7x7 95, 93, 86 (other rows were not measured)
 //     4096^2, us          5, 6, 8, 10 rows a warp: 9x9 67, 67, 71, 78; 15x15 153, 150, 154, 167
-constexpr TileShape tile_shape(int in_bytes, int out_bytes, const PlaneWindow& w, bool bulk, bool aligned) {
+constexpr PlaneTileShape tile_shape(int in_bytes, int out_bytes, const PlaneWindow& w, bool bulk, bool aligned) {
   const int k = w.kh > w.kw ? w.kh : w.kw, values = lane_values(in_bytes, out_bytes, w);
   const int vector = 16 / in_bytes, halo = (w.left() > w.right() ? w.left() : w.right()) + vector - 1;
   const bool channels = by_channels(in_bytes, w), pixels = w.channel_windows && !w.by_words && !channels;
@@ -112,8 +119,9 @@ constexpr TileShape tile_shape(int in_bytes, int out_bytes, const PlaneWindow& w
   const int least = halo / vector * vector, wide = (k < 6 && bytes >= 512 ? 128 : 32) / in_bytes;
   const int many = in_bytes == 4 || (in_bytes == 2 && !bulk) || (in_bytes == 1 && k > 3 && k < 6) ? 8 : 6;
   const int rows = k > 7 || channels || pixels ? 6 : in_bytes == 4 && w.kh == 7 ? 10 : many;
-  const bool whole = 16 % (values * out_bytes) == 0;
-  const bool waits = !channels && (pixels ? !aligned || !whole : rows_wait(in_bytes, out_bytes, w, aligned));
+  const bool fills_vectors = 16 % (values * out_bytes) == 0;
+  const bool is_staged =
+      !channels && (pixels ? !aligned || !fills_vectors : rows_wait(in_bytes, out_bytes, w, aligned));
   const int pad = k > 7 ? (in_bytes == 1 || w.kw > 17 ? 16 : 8) : wide;
   // Vectors of 16 bytes of both sides, and whole pixels of three channels.
   const int overlap = 16 / (in_bytes < out_bytes ? in_bytes : out_bytes) * (pixels && w.channel_windows == 3 ? 3 : 1);
@@ -122,19 +130,19 @@ constexpr TileShape tile_shape(int in_bytes, int out_bytes, const PlaneWindow& w
           .pad = !bulk || pad < least ? least : pad,
           .stride = w.stride,
           .spare = bulk ? 0 : kRowStart / in_bytes,
-          .overlap = waits && !aligned ? overlap : 0,
-          .waits = waits,
+          .overlap = is_staged && !aligned ? overlap : 0,
+          .is_staged = is_staged,
           .pixel = pixel};
 }
 
 // Template argument of TILE's kernels: the window, and how a tile is loaded and stored.
 struct TilePolicy {
-  int kh, kw, step_y, step_x, stride;  // as PlaneWindow has them
+  int kh, kw, step_y, step_x, stride;  // see PlaneWindow
   bool bulk;                           // one bulk copy loads the box, else copies of single threads
   bool aligned;                        // rows of outputs start on 16 bytes
   bool bias;
   bool groups;          // a group of step_x interleaved channels is an image of its own
-  int channel_windows;  // as PlaneWindow has them
+  int channel_windows;  // see PlaneWindow
   constexpr PlaneWindow window() const {
     return {kh, kw, step_y, step_x, stride, channel_windows, groups && channel_windows};
   }

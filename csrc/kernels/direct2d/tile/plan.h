@@ -9,7 +9,7 @@ namespace torch_conv::direct2d {
 struct TileKind {
   bool bulk = false;        // boxes by bulk copies
   int group = 0;            // channels of a group that is an image of its own, or 0
-  int channel_windows = 0;  // as PlaneWindow has them
+  int channel_windows = 0;  // see PlaneWindow
 };
 
 struct TileConfig {
@@ -35,15 +35,15 @@ inline int lead_columns(const Direct& flat) {
   return tma::lead_columns(tile_window(flat, {}).left(), flat.place.pad_x, 16 / size_of(flat.in.dtype));
 }
 
-// Do rows of outputs leave as vectors of 16 bytes? A lane then owns neighbouring columns: for unaligned 4-byte values
-// its loads cost more than the vectors save. With a window for each channel, rows of a box without bulk copies would
-// have to leave their phase.
+// True if rows of outputs leave as vectors of 16 bytes. A lane then owns neighbouring columns: for unaligned 4-byte
+// values its loads cost more than the vectors save. With a window for each channel, rows of a box without bulk copies
+// would have to leave their phase.
 inline bool stores_aligned(const Direct& flat, const TileKind& kind) {
   const bool narrow = size_of(flat.in.dtype) < 4 && !kind.channel_windows;
   return aligned_rows(flat.out) && (kind.bulk ? lead_columns(flat) == 0 : narrow);
 }
 
-inline TileShape tile_shape(const Direct& flat, const TileKind& kind) {
+inline PlaneTileShape tile_shape(const Direct& flat, const TileKind& kind) {
   return tile_shape(size_of(flat.in.dtype), size_of(flat.out.dtype), tile_window(flat, kind), kind.bulk,
                     stores_aligned(flat, kind));
 }
@@ -67,7 +67,7 @@ inline const char* tile_refusal(const Direct& q, const Arch& arch, const TileKin
   const bool touches = near(q.in.h, (q.out.h - 1) * w.stride + 1, w.rows(), s.pad_y) &&
                        near(q.in.w - inside, (q.out.w - 1) * w.stride + 1, columns, s.pad_x + inside);
   if (!touches) return "windows that lie outside the image altogether";
-  const TileShape shape = tile_shape(q, kind);
+  const PlaneTileShape shape = tile_shape(q, kind);
   if (!kind.channel_windows && shape.lane_values * size_of(q.out.dtype) < 4) return "lanes that make less than a word";
   const int barrier = kind.bulk ? kBarrierBytes : 0;
   const int bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w) + barrier;
@@ -79,7 +79,7 @@ inline const char* tile_refusal(const Direct& q, const Arch& arch, const TileKin
 inline const char* tile_bulk_refusal(const Direct& q, const Arch& arch, const TileKind& kind) {
   if (const char* no = tile_refusal(q, arch, kind)) return no;
   if (const char* no = plane_copy_refusal(q.in, arch)) return no;
-  const TileShape shape = tile_shape(q, kind);
+  const PlaneTileShape shape = tile_shape(q, kind);
   const int rows = shape.box_rows(tile_window(q, kind));
   return shape.columns() <= 256 * tma::pack_of(size_of(q.in.dtype)) && rows <= 256 ? nullptr : "a box beyond 256 words";
 }
@@ -109,8 +109,8 @@ inline const char* tile_own_refusal(const Direct& p, const Arch& arch) {
   return tile_refusal(flatten_channels(p, p.in.c), arch, tile_own_kind(p, arch));
 }
 
-// Channels of a group: 16 to 128 bytes of every pixel, or 0. A group's halo is at most half as large as a tile. That of
-// the least group may be as large as a tile. tuning.h has the measurements.
+// Channels of a group: 16 to 128 bytes of every pixel, or 0. A group's halo is at most half as large as a tile. The
+// halo of the smallest group may be as large as a tile. tuning.h has the measurements.
 inline int channel_group(const Direct& p) {
   const auto together = [](const Image& x) { return x.stride_c == 1 && x.stride_w >= x.c; };
   const int in = size_of(p.in.dtype), out = size_of(p.out.dtype);
@@ -157,7 +157,7 @@ inline const char* tile_groups_refusal(const Direct& p, const Arch& arch) {
 inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
   const Direct q = tile_image(p, kind);
   const PlaneWindow w = tile_window(q, kind);
-  const TileShape shape = tile_shape(q, kind);
+  const PlaneTileShape shape = tile_shape(q, kind);
   const int lead = kind.bulk ? lead_columns(q) : 0;
   plan.why = kind.group             ? "many interleaved channels: groups of them are images of their own"
              : kind.channel_windows ? "a window for each of a few interleaved channels: all lanes use the same taps"
@@ -165,7 +165,7 @@ inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
                          : "window up to 31x31, copies of words: no bulk copies, or rows not 16-byte aligned";
   plan.tile_w = shape.width();
   plan.tile_h = shape.height();
-  plan.threads = 32 * TileShape::warps;
+  plan.threads = 32 * PlaneTileShape::warps;
   plan.shared_bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w);
   plan.blocks =
       q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) * tiles_across(q.out.w + lead, plan.tile_w, shape.overlap);

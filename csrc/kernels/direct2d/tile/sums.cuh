@@ -1,5 +1,5 @@
-// The sums of a warp's rows of a tile in shared memory. A lane owns N columns. It adds an input row to all output rows
-// that see it. `W` is TileTraits everywhere.
+// The sums of a warp's rows of a tile in shared memory. A lane owns N columns, and adds an input row to all output rows
+// over this row. `W` is TileTraits everywhere.
 #pragma once
 
 #include "kernels/direct2d/shared/outputs.cuh"
@@ -11,13 +11,13 @@ namespace torch_conv::direct2d {
 template <typename T, class W>
 struct NeighbourRow {
   static constexpr PlaneWindow w = W::window;
-  // The values that the lane's outputs lie on, those left of them, and those right of them.
+  // The input values at the lane's outputs, the values left of them, and the values right of them.
   static constexpr int N = W::shape.lane_values * w.stride, L = w.left(), R = w.right() - (w.stride - 1);
   float v[L + N + R];
 
   static __device__ __forceinline__ int column(int lane, int p) { return lane * W::shape.lane_values + p; }
 
-  // Does a tap lie on the value `at` columns right of the lane's first?
+  // True if a tap is over the value `at` columns right of the lane's first.
   static constexpr bool used(int at) {
     for (int p = 0; p < N; p += w.stride)
       if ((at - p + L) % w.step_x == 0 && at - p + L >= 0 && at - p + L <= L + w.right()) return true;
@@ -34,25 +34,25 @@ struct NeighbourRow {
   // by packs. Other rows it reads by words, and shifts these by up to three bytes.
   template <class Box>
   __device__ __forceinline__ void load(const Box& box, int r, int column) {
-    constexpr int halo = (L > R ? L : R) * int(sizeof(T)), most = N * int(sizeof(T));
-    constexpr int wanted = halo <= 4 ? 4 : halo <= 8 ? 8 : 16, chunk = lane_chunk(N, sizeof(T));
-    constexpr int wide = (wanted < most ? wanted : most) / int(sizeof(T)), H = wide < chunk ? wide : chunk;
-    constexpr int before = (L + H - 1) / H * H;
+    constexpr int kHalo = (L > R ? L : R) * int(sizeof(T)), kMost = N * int(sizeof(T));
+    constexpr int kWanted = kHalo <= 4 ? 4 : kHalo <= 8 ? 8 : 16, kChunk = lane_chunk(N, sizeof(T));
+    constexpr int kWide = (kWanted < kMost ? kWanted : kMost) / int(sizeof(T)), H = kWide < kChunk ? kWide : kChunk;
+    constexpr int kBefore = (L + H - 1) / H * H;
     if constexpr (W::bulk) {
       const T* first = box.row(r) + column;
-      unroll<-before, 0, H>([&](auto at) { take<at, H>(first); });
-      unroll<0, N, chunk>([&](auto at) { take<at, chunk>(first); });
+      unroll<-kBefore, 0, H>([&](auto at) { take<at, H>(first); });
+      unroll<0, N, kChunk>([&](auto at) { take<at, kChunk>(first); });
       unroll<N, N + R, H>([&](auto at) { take<at, H>(first); });
     } else {
-      constexpr int per = kPerWord<T>, left = (L + per - 1) / per, count = left + (N + R + per - 1) / per;
-      const unsigned* first = box.words(r, column) - left;
+      constexpr int kPer = kPerWord<T>, kLeft = (L + kPer - 1) / kPer, kCount = kLeft + (N + R + kPer - 1) / kPer;
+      const unsigned* first = box.words(r, column) - kLeft;
       const int bits = box.bits(r);
-      unroll<0, count>([&](auto i) {
-        constexpr int at = (i - left) * per;
-        if constexpr (any_used<per>(at)) {
-          float values[per];
-          widen<T>(per == 1 ? first[i] : __funnelshift_r(first[i], first[i + 1], bits), values);
-          keep<at, per>(values);
+      unroll<0, kCount>([&](auto i) {
+        constexpr int at = (i - kLeft) * kPer;
+        if constexpr (any_used<kPer>(at)) {
+          float values[kPer];
+          widen<T>(kPer == 1 ? first[i] : __funnelshift_r(first[i], first[i + 1], bits), values);
+          keep<at, kPer>(values);
         }
       });
     }
@@ -124,11 +124,11 @@ using LaneRow = std::conditional_t<W::window.by_words, WordRow<T, W>,
 // Adds a row of the window to the sums of a row of outputs. Output p has window p % kWindows.
 template <class W, int kWindows = 1, class Row, int N>
 __device__ __forceinline__ void add_row(const Row& row, const float* tap, float (&sum)[N]) {
-  constexpr int taps = W::window.kh * W::window.kw;
+  constexpr int kTaps = W::window.kh * W::window.kw;
 #pragma unroll
   for (int p = 0; p < N; ++p)
 #pragma unroll
-    for (int j = 0; j < W::window.kw; ++j) sum[p] = fma(tap[p % kWindows * taps + j], row.value(p, j), sum[p]);
+    for (int j = 0; j < W::window.kw; ++j) sum[p] = fma(tap[p % kWindows * kTaps + j], row.value(p, j), sum[p]);
 }
 
 // Stores a lane's columns of its warp's rows.
@@ -148,29 +148,29 @@ struct LaneOutput {
     const bool inside = y + o < a.planes.out_h;
     const int first = max(-tile, 0), last = min(32 * N, a.planes.out_w - tile);
     if constexpr (W::window.by_words) {
-      // A lane's words lie whole pixels apart.
-      constexpr int per = kPerWord<O>, pixels = 32 * per / W::window.channel_windows;
-      O* const first_word = to + W::offset(tile + lane * per, a.out_pixel);
+      // A lane's words are whole pixels apart.
+      constexpr int kPer = kPerWord<O>, kPixels = 32 * kPer / W::window.channel_windows;
+      O* const first_word = to + W::offset(tile + lane * kPer, a.out_pixel);
 #pragma unroll
-      for (int p = 0; p < N; p += per) {
-        Pack<per, O> word;
+      for (int p = 0; p < N; p += kPer) {
+        Pack<kPer, O> word;
         memcpy(&word, pack.v + p, sizeof(word));
-        store_pack_if(inside && lane * per + 32 * p < last, first_word + p / per * pixels * a.out_pixel, word);
+        store_pack_if(inside && lane * kPer + 32 * p < last, first_word + p / kPer * kPixels * a.out_pixel, word);
       }
-    } else if constexpr (W::aligned && !W::shape.waits) {
+    } else if constexpr (W::aligned && !W::shape.is_staged) {
       const int at = W::groups ? W::offset(tile + lane * N, a.out_pixel) : lane * N;
       store_pack_if(inside && lane * N < last, to + at, pack);
-    } else if constexpr (!W::shape.waits) {
+    } else if constexpr (!W::shape.is_staged) {
 #pragma unroll
       for (int p = 0; p < N; ++p)
         if (inside && lane + 32 * p >= first && lane + 32 * p < last) to[lane + 32 * p] = pack.v[p];
     } else if (inside) {
-      constexpr int count = N * int(sizeof(O)) / 4, step = W::spread ? 32 : 1;
+      constexpr int kCount = N * int(sizeof(O)) / 4, kStep = W::spread ? 32 : 1;
       const auto put = [&](unsigned* words) {
-        unsigned w[count];
+        unsigned w[kCount];
         memcpy(w, &pack, sizeof(w));
 #pragma unroll
-        for (int i = 0; i < count; ++i) words[(W::spread ? lane : count * lane) + step * i] = w[i];
+        for (int i = 0; i < kCount; ++i) words[(W::spread ? lane : kCount * lane) + kStep * i] = w[i];
       };
       store_unaligned<32 * N>(to, first, last, tile <= 0 || tile + 32 * N >= a.planes.out_w,
                               stage + o % 2 * W::shape.stage_bytes(sizeof(O)), put);
@@ -185,7 +185,7 @@ template <typename T, class W, int kWindows = 1, class Box, typename O>
 __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const Box& box, int top, int column,
                                              const LaneOutput<T, O, W>& out,
                                              const float (&tap)[kWindows * W::window.kh * W::window.kw]) {
-  constexpr TileShape shape = W::shape;
+  constexpr PlaneTileShape shape = W::shape;
   constexpr int N = shape.lane_values;
   float sum[shape.rows][N];
   unroll<0, (shape.rows - 1) * W::window.stride + W::window.rows()>([&](auto r) {
@@ -212,29 +212,29 @@ template <typename T, class W, class Box, typename O>
 __device__ __forceinline__ void sum_words(const PlaneArgs& a, const Box& box, int top, int column,
                                           const LaneOutput<T, O, W>& out, const float* taps) {
   static_assert(std::is_same_v<T, O> && W::window.stride == 1, "a lane's outputs are words as its inputs are");
-  constexpr int per = kPerWord<T>, count = W::window.kh * W::window.kw;
-  const float* from = taps + threadIdx.x % 32 * per % W::window.channel_windows;
-  float tap[per * count];
+  constexpr int kPer = kPerWord<T>, kCount = W::window.kh * W::window.kw;
+  const float* from = taps + threadIdx.x % 32 * kPer % W::window.channel_windows;
+  float tap[kPer * kCount];
 #pragma unroll
-  for (int i = 0; i < count; ++i) {
-    const Pack<per, float> channels = load_pack<per>(from + i * W::window.channel_windows);
+  for (int i = 0; i < kCount; ++i) {
+    const Pack<kPer, float> channels = load_pack<kPer>(from + i * W::window.channel_windows);
 #pragma unroll
-    for (int e = 0; e < per; ++e) tap[e * count + i] = channels.v[e];
+    for (int e = 0; e < kPer; ++e) tap[e * kCount + i] = channels.v[e];
   }
-  sum_unrolled<T, W, per>(a, box, top, column, out, tap);
+  sum_unrolled<T, W, kPer>(a, box, top, column, out, tap);
 }
 
 // Adds `count` rows of the window to all rows of the warp. `top`, `taps`: the first of the box's and the window's rows.
 template <typename T, class W, int count, class Box, int rows, int N>
 __device__ __forceinline__ void add_group(const Box& box, int top, int column, const float* taps,
                                           float (&sum)[rows][N]) {
-  constexpr int pitch = tile_tap_pitch(W::window.kw);
-  float tap[count][pitch];
+  constexpr int kPitch = tile_tap_pitch(W::window.kw);
+  float tap[count][kPitch];
 #pragma unroll
   for (int i = 0; i < count; ++i)
 #pragma unroll
     for (int j = 0; j < W::window.kw; j += 4)
-      *reinterpret_cast<float4*>(tap[i] + j) = *reinterpret_cast<const float4*>(taps + i * pitch + j);
+      *reinterpret_cast<float4*>(tap[i] + j) = *reinterpret_cast<const float4*>(taps + i * kPitch + j);
   unroll<0, (rows - 1) * W::window.stride + (count - 1) * W::window.step_y + 1>([&](auto r) {
     LaneRow<T, W> row;
     row.load(box, top + r, column);
@@ -251,25 +251,29 @@ __device__ __forceinline__ void add_group(const Box& box, int top, int column, c
 //   group 0: window rows 0 .. G - 1     sum[o] += rows o .. o + G - 1 of the tile
 //   group 1: window rows G .. 2 G - 1   sum[o] += rows o + G .. o + 2 G - 1
 //
-// float32 4096^2, one NVIDIA H200, us, 9x9, 11x11, 13x13, 15x15: taps in uniform registers 67, 92, 121, 150; in vector
-// registers, loaded for each row of the tile, 77, 119, 158, 224.
-// Beyond 81 taps the groups run in a loop: its code stays in the instruction cache (15x15 150 us, unrolled 192).
-// Smaller windows are slower in a loop (8x8 56 us, unrolled 51).
+// float32 4096^2, one NVIDIA H200, us:
+//
+//                                                        9x9  11x11  13x13  15x15
+//     taps in uniform registers                           67     92    121    150
+//     in vector registers, loaded for each row of tile    77    119    158    224
+//
+// With more than 81 taps the groups run in a loop, whose code stays in the instruction cache. us in a loop and
+// unrolled: 15x15 150, 192; 8x8 56, 51.
 template <typename T, class W, class Box, int rows, int N>
 __device__ __forceinline__ void add_groups(const Box& box, int top, int column, const float* taps,
                                            float (&sum)[rows][N]) {
   constexpr PlaneWindow w = W::window;
-  constexpr int G = tap_group(w.kh, w.kw), rest = w.kh % G, unrolled = w.kh * w.kw > 81 ? 1 : w.kh;
-  if constexpr (rest > 0) add_group<T, W, rest>(box, top, column, taps, sum);
-#pragma unroll unrolled
-  for (int first = rest; first < w.kh; first += G)
+  constexpr int G = tap_group(w.kh, w.kw), kRemainder = w.kh % G, kUnrolled = w.kh * w.kw > 81 ? 1 : w.kh;
+  if constexpr (kRemainder > 0) add_group<T, W, kRemainder>(box, top, column, taps, sum);
+#pragma unroll kUnrolled
+  for (int first = kRemainder; first < w.kh; first += G)
     add_group<T, W, G>(box, top + first * w.step_y, column, taps + first * tile_tap_pitch(w.kw), sum);
 }
 
 template <typename T, class W, class Box, typename O>
 __device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const Box& box, int top, int column,
                                               const LaneOutput<T, O, W>& out, const float* taps) {
-  constexpr TileShape shape = W::shape;
+  constexpr PlaneTileShape shape = W::shape;
   float sum[shape.rows][shape.lane_values] = {};
   add_groups<T, W>(box, top, column, taps, sum);
   unroll<0, shape.rows>([&](auto o) { out.store(a, o, sum[o]); });
@@ -298,7 +302,7 @@ template <typename T, class W, class Box, typename O>
 __device__ __forceinline__ void sum_channels(const PlaneArgs& a, const Box& box, int top, int column,
                                              const LaneOutput<T, O, W>& out, const float* taps) {
   static_assert(std::is_same_v<T, O> && W::window.stride == 1, "outputs stand where inputs stood");
-  constexpr TileShape shape = W::shape;
+  constexpr PlaneTileShape shape = W::shape;
   constexpr PlaneWindow w = W::window;
   constexpr int C = w.channel_windows, N = shape.lane_values;
   const int first_channel = C - a.lead % C;
@@ -316,10 +320,10 @@ __device__ __forceinline__ void sum_channels(const PlaneArgs& a, const Box& box,
   const int first = max(-out.tile, 0), last = min(shape.covered(), a.planes.out_w - out.tile);
   const int lane = threadIdx.x % 32;
   if constexpr (W::aligned) {
-    constexpr int word = 16 / int(sizeof(T)), words = shape.covered() / word;
-    unroll<0, shape.rows * words, 32>([&](auto i) {
-      const int e = i + lane, o = e / words, x = e % words * word;
-      const bool inside = (i + 32 <= shape.rows * words || e < shape.rows * words) && out.y + o < a.planes.out_h;
+    constexpr int kWord = 16 / int(sizeof(T)), kWords = shape.covered() / kWord;
+    unroll<0, shape.rows * kWords, 32>([&](auto i) {
+      const int e = i + lane, o = e / kWords, x = e % kWords * kWord;
+      const bool inside = (i + 32 <= shape.rows * kWords || e < shape.rows * kWords) && out.y + o < a.planes.out_h;
       if (inside && x < last)
         *reinterpret_cast<uint4*>(out.row + o * a.planes.out_stride_h + out.tile + x) =
             *reinterpret_cast<const uint4*>(box.row(top + o) + shape.pad + x);

@@ -11,9 +11,9 @@
 //     +--------------------------+
 //
 // A lane reads a row of pixels once, four at a time, and adds it to the 8 rows of sums that see it. One read of four
-// pixels and one of four broadcast taps serve 16 multiply-adds. Arithmetic binds: 128 multiply-adds of a warp take 32
-// issue slots, and 12 wavefronts of shared memory (4 of pixels, 8 of taps).
-// Device memory: 1 read (halos come from L2), 1 write; 2 kh kw flops a pixel.
+// pixels and one of four broadcast taps serve 16 multiply-adds. Arithmetic limits the speed: 128 multiply-adds of a
+// warp take 32 issue slots, and 12 wavefronts of shared memory (4 of pixels, 8 of taps). Device memory: 1 read (halos
+// come from L2), 1 write; 2 kh kw flops a pixel.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(32 * kWindowWarps)
   const int y0 = int(row % unsigned(a.tiles_y)) * kWindowWarps * kWindowRows;
   const int co = int(plane % unsigned(p.out.c)), n = int(plane / unsigned(p.out.c));
   const int bx = x0 - int(p.place.pad_x), by = y0 - int(p.place.pad_y);  // the tile's first input
-  // Only inputs of outputs inside the image are read: others may lie far outside.
+  // Only inputs of outputs inside the image are read: other inputs may be far outside.
   const int columns = min(kWindowColumns, int(p.out.w) - x0) + kw - 1;
   const int rows = min(kWindowWarps * kWindowRows, int(p.out.h) - y0) + kh - 1;
   const A* all_taps = param_taps.first<A>() + n * p.taps.stride_n + co * p.taps.stride_c;

@@ -18,7 +18,7 @@ struct WindowShape {
 struct WindowArgs {
   Direct p;
   Neighbours peers;
-  int pitch, rows, tap_pitch;  // as WindowShape has them
+  int pitch, rows, tap_pitch;  // see WindowShape
   int tiles_x, tiles_y;
   int in_per_group, out_per_group;
 };

@@ -15,9 +15,9 @@
 // cp.async fill the four stages two planes ahead. Stages keep the border's value where a constant border is outside;
 // other borders read the voxel that the border map names.
 //
-// A thread owns one 4-byte word of channels (two of 16 bits, one of 32) of 4 x 2 voxels. It reads 24 words of a plane
-// for 27 multiply-adds for each of 8 outputs and each channel. A plane finishes one plane of sums, continues the next
-// and starts a third. 16 lanes are the channels: loads and stores are whole pieces of 64 bytes.
+// A thread owns one 4-byte word of channels (two of 16 bits, one of 32) of 4 x 2 voxels. The thread reads 24 words of a
+// plane for 27 multiply-adds for each of 8 outputs and each channel. A plane finishes one plane of sums, continues the
+// next and starts a third. 16 lanes are the channels: loads and stores are whole pieces of 64 bytes.
 //
 // Device memory per voxel and channel: 1 read (1.56 from L2 for the halo) and 1 write; 2 * 27 flops.
 #pragma once
@@ -30,7 +30,7 @@ namespace torch_conv::direct3d {
 
 template <typename T>
 __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T)))
-    direct3d_channels(const __grid_constant__ ChannelsArgs a, const __grid_constant__ ParamTaps param_taps) {
+    direct3d_channels(const __grid_constant__ VoxelChannelsArgs a, const __grid_constant__ ParamTaps param_taps) {
   constexpr int V = 4 / int(sizeof(T)), PX = 4, RY = 2;
   constexpr int kPieces = kChannelsRows * kChannelsColumns * 4,
                 kPerThread = (kPieces + kChannelsThreads - 1) / kChannelsThreads;
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
     load(z + kChannelsStages - 1, stage == 0 ? kChannelsStages - 1 : stage - 1);
     const unsigned char* const from_stage = first_word + stage * kChannelsStage;
     const bool finishes = z - z_first >= 2;
-    float fresh[RY][PX][V];
+    float next_sum[RY][PX][V];
 #pragma unroll
     for (int r = 0; r < RY + 2; ++r) {
       float v[PX + 2][V];
@@ -145,12 +145,12 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
           for (int p = 0; p < PX; ++p)
 #pragma unroll
             for (int k = 0; k < V; ++k) {
-              float s = l == 2 ? sum[0][o][p][k] : l == 1 ? sum[1][o][p][k] : i == 0 ? 0.f : fresh[o][p][k];
+              float s = l == 2 ? sum[0][o][p][k] : l == 1 ? sum[1][o][p][k] : i == 0 ? 0.f : next_sum[o][p][k];
 #pragma unroll
               for (int j = 0; j < 3; ++j) s = fmaf(tap[k][l * 9 + i * 3 + j], v[p + j][k], s);
               if (l == 2) sum[0][o][p][k] = s;
               else if (l == 1) sum[1][o][p][k] = s;
-              else fresh[o][p][k] = s;
+              else next_sum[o][p][k] = s;
             }
         if (i == 2) {
           unsigned char* at = row_out[o];
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
 #pragma unroll
       for (int p = 0; p < PX; ++p)
 #pragma unroll
-        for (int k = 0; k < V; ++k) sum[0][o][p][k] = sum[1][o][p][k], sum[1][o][p][k] = fresh[o][p][k];
+        for (int k = 0; k < V; ++k) sum[0][o][p][k] = sum[1][o][p][k], sum[1][o][p][k] = next_sum[o][p][k];
     stage = stage == kChannelsStages - 1 ? 0 : stage + 1;
   }
 }

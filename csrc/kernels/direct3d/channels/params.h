@@ -16,7 +16,7 @@ constexpr int kChannelsStages = 4;
 // A lane of 16-bit channels needs 168 registers for 54 taps and 40 sums. A lane of one float32 channel needs half.
 constexpr int channels_resident(int bytes) { return bytes == 4 ? 5 : 3; }
 
-struct ChannelsArgs {
+struct VoxelChannelsArgs {
   const void* in;
   void* out;
   int64_t in_n, in_d, out_n, out_d;   // strides in elements

@@ -33,9 +33,13 @@ inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
   const int bytes = size_of(p.in.dtype);
   const int64_t tiles =
       p.out.n * ceil_div(p.out.c * bytes, 64) * ceil_div(p.out.h, kChannelsHeight) * ceil_div(p.out.w, kChannelsWidth);
-  // Arithmetic binds: the cost is the planes that the fullest multiprocessor computes. A block reads two planes more
-  // than it writes, and waits for the first. One block alone leaves a multiprocessor waiting. 2x32x64^3 float16, chunks
-  // of 64 / 32 / 22 / 16 / 8 planes on one NVIDIA H200: 39.4 / 33.7 / 35.4 / 38.0 / 41.9 us.
+  // Arithmetic limits the speed: the cost is the most planes that one multiprocessor computes. A block reads two planes
+  // more than it writes, and waits for the first. One block alone leaves a multiprocessor waiting. 2x32x64^3 float16,
+  // one NVIDIA H200:
+  //
+  //     planes of a chunk    64    32    22    16     8
+  //     us                 39.4  33.7  35.4  38.0  41.9
+  //
   int64_t chunk = p.out.d, best = 0;
   for (int64_t chunks = 1; chunks <= std::min<int64_t>(p.out.d, 32); ++chunks) {
     const int64_t c = ceil_div(p.out.d, chunks), blocks = tiles * ceil_div(p.out.d, c);

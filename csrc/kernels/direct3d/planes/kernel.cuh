@@ -48,19 +48,19 @@ __device__ __forceinline__ void read(float* to, const unsigned char* from) {
 // One row of N sums, rounded, into shared memory.
 template <typename T, int N>
 __device__ __forceinline__ void write(bool condition, unsigned char* to, const float (&sum)[N], float bias) {
-  constexpr int words = N * int(sizeof(T)) / 4;
-  unsigned w[words];
+  constexpr int kWords = N * int(sizeof(T)) / 4;
+  unsigned w[kWords];
 #pragma unroll
-  for (int i = 0; i < words; ++i) {
+  for (int i = 0; i < kWords; ++i) {
     if constexpr (sizeof(T) == 4) w[i] = __float_as_uint(sum[i] + bias);
     else w[i] = round_pair<T>(sum[2 * i] + bias, sum[2 * i + 1] + bias);
   }
   if (!condition) return;
-  if constexpr (words >= 4) {
+  if constexpr (kWords >= 4) {
 #pragma unroll
-    for (int i = 0; i < words; i += 4)
+    for (int i = 0; i < kWords; i += 4)
       *reinterpret_cast<uint4*>(to + 4 * i) = make_uint4(w[i], w[i + 1], w[i + 2], w[i + 3]);
-  } else if constexpr (words == 2) {
+  } else if constexpr (kWords == 2) {
     *reinterpret_cast<uint2*>(to) = make_uint2(w[0], w[1]);
   } else {
     *reinterpret_cast<unsigned*>(to) = w[0];
@@ -68,7 +68,7 @@ __device__ __forceinline__ void write(bool condition, unsigned char* to, const f
 }
 
 // Bytes from a stage's start to a thread's columns of one input row, and to the columns left and right of them.
-struct Row {
+struct RowOffsets {
   unsigned middle, left, right;
 };
 
@@ -83,13 +83,13 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   constexpr bool kUniform = PlanesTile{PX, RY, kWarps, 0}.uniform();
   extern __shared__ __align__(128) unsigned char planes_stages[];
   __shared__ uint64_t full[kPlanesMostStages], empty[kPlanesMostStages];
-  // Planes of zeros outside the volume are skipped. They would add tap * 0 to every sum: 0, or NaN where a tap is not
-  // finite. `before` and `after` add these products.
+  // The block skips planes of zeros outside the volume. Such planes would add tap * 0 to every sum: 0, or NaN where a
+  // tap is not finite. `before` and `after` add these products.
   const bool skip_zeros = a.border == Border::constant && a.value == 0 && a.pad_z == 1 && a.d_out == a.d;
 
-  constexpr int cell_elements = kPlanesCell / int(sizeof(T));
-  for (int e = threadIdx.x; e < a.stages * cell_elements; e += kThreads)
-    reinterpret_cast<T*>(planes_stages + e / cell_elements * a.stage_bytes)[e % cell_elements] = from_acc<T>(a.value);
+  constexpr int kCellElements = kPlanesCell / int(sizeof(T));
+  for (int e = threadIdx.x; e < a.stages * kCellElements; e += kThreads)
+    reinterpret_cast<T*>(planes_stages + e / kCellElements * a.stage_bytes)[e % kCellElements] = from_acc<T>(a.value);
   if (threadIdx.x < a.stages) {
     tma::barrier_init(&full[threadIdx.x], kPlanesMovers * kWarpArrivals);
     tma::barrier_init(&empty[threadIdx.x], kWarps * kWarpArrivals);
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   run.end = min(run.begin + a.chunk, a.total);
   __syncthreads();
 
-  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // tells the compiler that all lanes have the same
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // makes the value uniform for the compiler
   if (warp >= kWarps) {
     move_planes<T, kInPlace>(a, run, skip_zeros, planes_stages, full, empty, warp - kWarps);
     return;
@@ -117,12 +117,12 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   const int x_left = map_index(x0 - 1, a.w, a.border), x_right = map_index(x0 + PX, a.w, a.border);
   auto row_at = [&](int y) {
     const unsigned row = kPlanesCell + slot * a.slot_bytes + y * pitch;
-    return y < 0 ? Row{0, 0, 0}
-                 : Row{row + x0 * unsigned(sizeof(T)), x_left < 0 ? 0 : row + x_left * unsigned(sizeof(T)),
-                       x_right < 0 ? 0 : row + x_right * unsigned(sizeof(T))};
+    return y < 0 ? RowOffsets{0, 0, 0}
+                 : RowOffsets{row + x0 * unsigned(sizeof(T)), x_left < 0 ? 0 : row + x_left * unsigned(sizeof(T)),
+                              x_right < 0 ? 0 : row + x_right * unsigned(sizeof(T))};
   };
-  const Row above = row_at(map_index(y0 - 1, a.h, a.border)), inside = row_at(y0),
-            below = row_at(map_index(y0 + RY, a.h, a.border));
+  const RowOffsets above = row_at(map_index(y0 - 1, a.h, a.border)), inside = row_at(y0),
+                   below = row_at(map_index(y0 + RY, a.h, a.border));
   const int step_left = x_left < 0 ? 0 : pitch, step_right = x_right < 0 ? 0 : pitch;
 
   // The taps of this thread's channel; a uniform warp spreads them over its lanes.
@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
       const int z_out = z + a.pad_z - 2;
       const bool finishes = z_out >= run.first;
       unsigned at_in = stage_at;  // of the plane, for offsets into a stage
-      // Planes that do not start on 16 bytes lie behind their offset from 16. Cells hold their values 16 bytes further,
-      // too.
+      // Planes that do not start on 16 bytes are behind their offset from 16. The border's values are then also 16
+      // bytes further in their cell.
       if (!kInPlace) at_in += max(map_index(z, a.d, a.border), 0) % 16 * (a.plane_bytes % 16) % 16;
       unsigned char* const base = planes_stages;
       [[maybe_unused]] const unsigned to_out = out_stage - stage_at;
@@ -186,9 +186,9 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
         float t[27];
 #pragma unroll
         for (int i = 0; i < 27; ++i) t[i] = tap_of(i);
-        Row row{at_in + above.middle, at_in + above.left, at_in + above.right};
+        RowOffsets row{at_in + above.middle, at_in + above.left, at_in + above.right};
         unsigned middle_before = 0;
-        float fresh[RY][PX];
+        float next_sum[RY][PX];
 #pragma unroll
         for (int r = 0; r < RY + 2; ++r) {
           float v[PX + 2];
@@ -204,12 +204,12 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
             for (int l = 2; l >= 0; --l)
 #pragma unroll
               for (int p = 0; p < PX; ++p) {
-                float s = l == 2 ? sum[0][o][p] : l == 1 ? sum[1][o][p] : i == 0 ? 0.f : fresh[o][p];
+                float s = l == 2 ? sum[0][o][p] : l == 1 ? sum[1][o][p] : i == 0 ? 0.f : next_sum[o][p];
 #pragma unroll
                 for (int j = 0; j < 3; ++j) s = fmaf(t[l * 9 + i * 3 + j], v[p + j], s);
                 if (l == 2) sum[0][o][p] = s;
                 else if (l == 1) sum[1][o][p] = s;
-                else fresh[o][p] = s;
+                else next_sum[o][p] = s;
               }
             if (i == 2) {
               write<T>(o >= stored, kInPlace ? base + (middle_before + to_out) : out, sum[0][o], bias);
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
 #pragma unroll
         for (int o = 0; o < RY; ++o)
 #pragma unroll
-          for (int p = 0; p < PX; ++p) sum[0][o][p] = sum[1][o][p], sum[1][o][p] = fresh[o][p];
+          for (int p = 0; p < PX; ++p) sum[0][o][p] = sum[1][o][p], sum[1][o][p] = next_sum[o][p];
       }
       tma::warp_arrive(&empty[stage]);
       out_stage = mid_stage;

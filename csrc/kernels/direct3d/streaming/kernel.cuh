@@ -13,8 +13,8 @@
 //
 // Shared memory holds a ring of `stages` input planes. The loader warps take turns. Three bulk copies load a plane: the
 // tile's columns, which start on 128 bytes, and 16 bytes left and right of them. Elements outside the volume arrive as
-// zeros, those of planes before the first and behind the last, too: zero borders are free. For other borders, the
-// loader of a block at an edge patches the plane.
+// zeros, also whole planes outside: zero borders are free. For other borders, the loader of a block at an edge patches
+// the plane.
 //
 // The other warps add plane z to the K output planes that see it, and store the completed one. The block has no barrier
 // of all threads: a plane is `ready` once it is complete, `empty` once all warps have read it.
@@ -47,8 +47,8 @@ __device__ __forceinline__ void load_shared(unsigned (&w)[Words], uint32_t addre
 // Element i of an array of words, in the accumulation type.
 template <typename T, int Words>
 __device__ __forceinline__ acc_t<T> element(const unsigned (&w)[Words], int i) {
-  constexpr int per_word = 4 / sizeof(T);
-  const unsigned word = w[i / per_word];
+  constexpr int kPerWord = 4 / sizeof(T);
+  const unsigned word = w[i / kPerWord];
   if constexpr (sizeof(T) == 4) return __uint_as_float(word);
   else if constexpr (std::is_same_v<T, half_t>) {
     float low, high;
@@ -59,7 +59,7 @@ __device__ __forceinline__ acc_t<T> element(const unsigned (&w)[Words], int i) {
   } else if constexpr (std::is_same_v<T, bhalf_t>) {
     return __uint_as_float(i % 2 ? word & 0xffff0000u : word << 16);
   } else {
-    return acc_t<T>(T(word >> i % per_word * 8 * sizeof(T)));
+    return acc_t<T>(T(word >> i % kPerWord * 8 * sizeof(T)));
   }
 }
 
@@ -69,9 +69,9 @@ struct LanePosition {
   uint32_t middle, left, right, left_pitch, right_pitch;
 };
 
-template <typename T, int K, StreamingShape S>
+template <typename T, int K, VolumeTile S>
 __device__ __forceinline__ LanePosition lane_position(int row, int x) {
-  using At = Stage<T, K, S>;
+  using At = RingStage<T, K, S>;
   const bool first = x == 0, last = x + S.pixels == At::width;
   LanePosition at{.middle = uint32_t(row * At::width + x),
                   .left = uint32_t(first ? At::left + (row + 1) * At::side : row * At::width + x),
@@ -87,15 +87,15 @@ __device__ __forceinline__ LanePosition lane_position(int row, int x) {
 // Loads a lane's pixels of one row and their neighbours.
 template <typename T, int R, int N>
 __device__ __forceinline__ void load_row(acc_t<T> (&v)[N + 2 * R], uint32_t left, uint32_t middle, uint32_t right) {
-  constexpr int size = sizeof(T), need = R * size;
-  constexpr int side = need <= 4 ? 4 : need <= 8 ? 8 : 16;  // bytes of the smallest word that holds R pixels
-  unsigned l[side / 4], m[N * size / 4], r[side / 4];
-  load_shared(l, left - side);
+  constexpr int kSize = sizeof(T), kNeed = R * kSize;
+  constexpr int kSide = kNeed <= 4 ? 4 : kNeed <= 8 ? 8 : 16;  // bytes of the smallest word that holds R pixels
+  unsigned l[kSide / 4], m[N * kSize / 4], r[kSide / 4];
+  load_shared(l, left - kSide);
   load_shared(m, middle);
   load_shared(r, right);
 #pragma unroll
   for (int i = 0; i < R; ++i) {
-    v[i] = element<T>(l, side / size - R + i);
+    v[i] = element<T>(l, kSide / kSize - R + i);
     v[R + N + i] = element<T>(r, i);
   }
 #pragma unroll
@@ -123,14 +123,12 @@ __device__ __forceinline__ void add_window_row(float (&tap)[K], uint32_t taps, u
     float next[K];
     load_taps<K>(next, taps + (K - l) * tap_pitch(K) * 4);
     if (kAll || wanted >> l & 1) {
+      float(&slot)[Rows][N] = l == K - 1 ? done : sum[l < K - 1 ? l : 0];
       float s[Rows][N];
 #pragma unroll
       for (int o = 0; o < Rows; ++o)
 #pragma unroll
-        for (int p = 0; p < N; ++p)
-          s[o][p] = !kFirst ? (l == K - 1 ? done[o][p] : sum[l < K - 1 ? l : 0][o][p])
-                    : l > 0 ? sum[l > 0 ? l - 1 : 0][o][p]
-                            : 0.f;
+        for (int p = 0; p < N; ++p) s[o][p] = !kFirst ? slot[o][p] : l > 0 ? sum[l > 0 ? l - 1 : 0][o][p] : 0.f;
 #pragma unroll
       for (int j = 0; j < K; ++j)
 #pragma unroll
@@ -140,7 +138,7 @@ __device__ __forceinline__ void add_window_row(float (&tap)[K], uint32_t taps, u
 #pragma unroll
       for (int o = 0; o < Rows; ++o)
 #pragma unroll
-        for (int p = 0; p < N; ++p) (l == K - 1 ? done[o][p] : sum[l < K - 1 ? l : 0][o][p]) = s[o][p];
+        for (int p = 0; p < N; ++p) slot[o][p] = s[o][p];
     }
 #pragma unroll
     for (int j = 0; j < K; ++j) tap[j] = next[j];
@@ -148,44 +146,44 @@ __device__ __forceinline__ void add_window_row(float (&tap)[K], uint32_t taps, u
 }
 
 // Adds a plane to the sums of the output planes in `wanted`. Bit l: the output plane that sees it under plane l of the
-// window. Taps lie in shared memory as (row, plane from the last to the first, column). The loop over the window's rows
-// is unrolled as far as the rows of pixels in registers take turns, which keeps the code small.
-template <typename T, int K, StreamingShape S, bool kAll>
+// window. Shared memory holds the taps as (row, plane from the last to the first, column). The loop over the window's
+// rows is unrolled as far as the rows of pixels in registers take turns, which keeps the code small.
+template <typename T, int K, VolumeTile S, bool kAll>
 __device__ __forceinline__ void add_window(uint32_t stage, const LanePosition& at, uint32_t taps, unsigned wanted,
                                            float (&sum)[K - 1][S.rows][S.pixels], float (&done)[S.rows][S.pixels]) {
-  constexpr int N = S.pixels, R = K / 2, row_bytes = K * tap_pitch(K) * 4, pitch = S.width() * sizeof(T);
-  constexpr int turns = S.rows == 1 ? 2 : S.rows > K - 1 ? K - 1 : S.rows;
-  static_assert((K - 1) % turns == 0 && (turns == K - 1 || turns % S.rows == 0));
+  constexpr int N = S.pixels, R = K / 2, kRowBytes = K * tap_pitch(K) * 4, kPitch = S.width() * sizeof(T);
+  constexpr int kTurns = S.rows == 1 ? 2 : S.rows > K - 1 ? K - 1 : S.rows;
+  static_assert((K - 1) % kTurns == 0 && (kTurns == K - 1 || kTurns % S.rows == 0));
   uint32_t left = stage + at.left, middle = stage + at.middle, right = stage + at.right;
   float tap[K], v[S.rows][N + 2 * R];
   load_taps<K>(tap, taps);
 #pragma unroll
   for (int o = 0; o < S.rows; ++o)
-    load_row<T, R, N>(v[o], left + o * at.left_pitch, middle + o * pitch, right + o * at.right_pitch);
-  left += S.rows * at.left_pitch, middle += S.rows * pitch, right += S.rows * at.right_pitch;
+    load_row<T, R, N>(v[o], left + o * at.left_pitch, middle + o * kPitch, right + o * at.right_pitch);
+  left += S.rows * at.left_pitch, middle += S.rows * kPitch, right += S.rows * at.right_pitch;
   add_window_row<K, N, S.rows, true, kAll>(tap, taps, wanted, v, 0, sum, done);
 #pragma unroll 1
-  for (int i = 1; i < K; i += turns) {
+  for (int i = 1; i < K; i += kTurns) {
 #pragma unroll
-    for (int u = 0; u < turns; ++u) {
+    for (int u = 0; u < kTurns; ++u) {
       load_row<T, R, N>(v[u % S.rows], left, middle, right);
-      left += at.left_pitch, middle += pitch, right += at.right_pitch;
-      taps += row_bytes;
+      left += at.left_pitch, middle += kPitch, right += at.right_pitch;
+      taps += kRowBytes;
       add_window_row<K, N, S.rows, false, kAll>(tap, taps, wanted, v, (1 + u) % S.rows, sum, done);
     }
   }
 }
 
 // Adds a plane under 3^3, whose taps are registers or kernel parameters: one row of pixels after the other.
-template <typename T, int K, StreamingShape S>
+template <typename T, int K, VolumeTile S>
 __device__ __forceinline__ void add_rows(uint32_t stage, const LanePosition& at, const float (&tap)[K * K * K],
                                          float (&sum)[K - 1][S.rows][S.pixels], float (&done)[S.rows][S.pixels]) {
-  constexpr int N = S.pixels, R = K / 2, pitch = S.width() * sizeof(T);
+  constexpr int N = S.pixels, R = K / 2, kPitch = S.width() * sizeof(T);
   uint32_t left = stage + at.left, right = stage + at.right;
 #pragma unroll
   for (int r = 0; r < S.rows + K - 1; ++r) {
     float v[N + 2 * R];
-    load_row<T, R, N>(v, left, stage + at.middle + r * pitch, right);
+    load_row<T, R, N>(v, left, stage + at.middle + r * kPitch, right);
     left += at.left_pitch, right += at.right_pitch;
 #pragma unroll
     for (int o = 0; o < S.rows; ++o) {
@@ -206,7 +204,7 @@ __device__ __forceinline__ void add_rows(uint32_t stage, const LanePosition& at,
 }
 
 // Stores a lane's rows with a bias, with the mask of Border::zero_output, or without whole packs. Bit p of `columns`:
-// the window over column x + p lies inside. The function overwrites the sums.
+// the window over column x + p is inside. The function overwrites the sums.
 template <int K, typename T, int Rows, int N>
 __device__ __forceinline__ void store_slowly(const VolumeArgs& a, T* to, int rows, int x, int y, unsigned columns,
                                              int channel, acc_t<T> (&done)[Rows][N]) {
@@ -246,18 +244,18 @@ __global__ void __launch_bounds__(P.shape(sizeof(T)).threads(), P.shape(sizeof(T
                        const __grid_constant__ std::conditional_t<P.constant, ConstantTaps, ParamTaps> param_taps) {
   using A = acc_t<T>;
   constexpr int K = P.k;
-  constexpr StreamingShape S = P.shape(sizeof(T));
-  using At = Stage<T, K, S>;
+  constexpr VolumeTile S = P.shape(sizeof(T));
+  using At = RingStage<T, K, S>;
   constexpr int N = S.pixels, R = K / 2;
   static_assert(K == 3 || !P.constant);
-  // A barrier's wait tells odd phases from even ones: no loader may fall a whole ring behind another.
+  // A barrier's wait distinguishes odd and even phases only: no loader may be a whole ring behind another.
   static_assert(S.loaders <= S.stages && S.stages <= kMostStages);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   T* ring = reinterpret_cast<T*>(shared_bytes + streaming_tap_bytes(K));
   [[maybe_unused]] __shared__ uint64_t landed[kMostStages], ready[kMostStages], empty[kMostStages];
   __shared__ Patches<K, S.rows_in(K)> patches;
 
-  const StreamingPosition at = streaming_position(a, At::width, S.height());
+  const VolumePosition at = streaming_position(a, At::width, S.height());
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, planes = at.planes + K - 1;
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - R, bz = at.z + a.shift_z - R;
   const bool edge = bx - R < 0 || by < 0 || min(at.x + At::width, a.volumes.out_w) + a.shift_x + R > a.volumes.in_w ||
@@ -298,7 +296,7 @@ __global__ void __launch_bounds__(P.shape(sizeof(T)).threads(), P.shape(sizeof(T
   const T* volume = a.volumes.in_volume<T>(at.n, at.c / a.multiplier);
   const bool packs = a.vector_out && !mask && !a.bias;
   const int rows_out = packs && !(x >= 0 && x < a.volumes.out_w) ? 0 : min(S.rows, a.volumes.out_h - y);
-  unsigned fitting = 0;  // bit p: the window over column x + p lies inside, or nothing is masked
+  unsigned fitting = 0;  // bit p: the window over column x + p is inside, or nothing is masked
 #pragma unroll
   for (int p = 0; p < N; ++p) {
     const int cx = x + p + a.shift_x;

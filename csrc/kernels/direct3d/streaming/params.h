@@ -10,7 +10,7 @@ namespace torch_conv::direct3d {
 
 // A block of warps_x * warps_y computing warps owns a tile of `height` rows and streams along z. A lane owns `pixels`
 // neighbours of `rows` rows.
-struct StreamingShape {
+struct VolumeTile {
   int pixels, rows, warps_x, warps_y;
   int stages;    // planes of the ring
   int resident;  // blocks of a multiprocessor; the cap of the registers follows from it
@@ -26,7 +26,7 @@ struct StreamingShape {
   constexpr int stage_bytes(int bytes, int k) const { return main_bytes(bytes, k) + 2 * side_bytes(k); }
 };
 
-// Rows of taps in shared memory are padded to 4 or 8. They lie before the ring.
+// Rows of taps in shared memory are padded to 4 or 8. Shared memory holds them before the ring.
 constexpr int tap_pitch(int k) { return k == 3 ? 4 : 8; }
 constexpr int streaming_tap_bytes(int k) { return (k * k * tap_pitch(k) * 4 + 127) / 128 * 128; }
 
@@ -47,8 +47,8 @@ constexpr int streaming_tap_bytes(int k) { return (k * k * tap_pitch(k) * 4 + 12
 //     7^3, 4 x 2 pixels, two blocks of 4 computing warps       262-278
 //       three blocks (128 registers, spills)                   293
 //       4 x 3 pixels; 8 x 2 (spills)                           298; 298
-constexpr StreamingShape streaming_shape(int bytes, int k, bool wide, bool patched) {
-  StreamingShape s{.pixels = 4, .rows = 4, .warps_x = 1, .warps_y = 4, .stages = 4, .resident = 2, .loaders = 2};
+constexpr VolumeTile streaming_shape(int bytes, int k, bool wide, bool patched) {
+  VolumeTile s{.pixels = 4, .rows = 4, .warps_x = 1, .warps_y = 4, .stages = 4, .resident = 2, .loaders = 2};
   if (k == 7) s.rows = 2;
   if (bytes == 1) s.pixels = 8, s.rows = k == 3 ? 2 : 1;
   if (k > 3 || bytes == 1) return s;
@@ -65,10 +65,10 @@ constexpr int kMostStages = 8;
 // Template argument of STREAMING's kernels.
 struct StreamingPolicy {
   int k;               // the window is k^3
-  bool wide, patched;  // as streaming_shape takes them
+  bool wide, patched;  // arguments of streaming_shape
   bool bulk;           // bulk copies load planes, else all threads do
   bool constant;       // the taps are kernel parameters (ConstantTaps)
-  constexpr StreamingShape shape(int bytes) const { return streaming_shape(bytes, k, wide, patched); }
+  constexpr VolumeTile shape(int bytes) const { return streaming_shape(bytes, k, wide, patched); }
 };
 
 // Offsets inside a row fit into 32 bits; rows, planes and volumes are addressed with 64.

@@ -7,12 +7,12 @@
 
 namespace torch_conv::direct3d {
 
-struct StreamingConfig {
-  StreamingShape shape;
+struct VolumeStreamingConfig {
+  VolumeTile shape;
   int stages;     // of the ring
   int lead;       // columns that the grid of tiles starts left of the output
-  bool bulk;      // as StreamingPolicy has it
-  bool constant;  // as StreamingPolicy has it
+  bool bulk;      // see StreamingPolicy
+  bool constant;  // see StreamingPolicy
 };
 
 void launch_streaming(const Direct& p, const Plan& plan, const Site& site);
@@ -48,7 +48,7 @@ inline const char* plain_shards_refusal(const Direct& p, const Arch& arch) {
 }
 
 // Output planes of one block. A block reads k - 1 planes more than it writes, and takes as long as `start` planes to
-// fill its ring: large chunks cost least. Whole waves of `slots` blocks cost least, too.
+// fill its ring: large chunks, and whole waves of `slots` blocks, cost least.
 inline int64_t chunk_of(int64_t depth, int64_t tiles, int64_t slots, int64_t k, int64_t start) {
   int64_t best = depth, best_cost = ceil_div(tiles, slots) * (depth + k - 1 + start);
   for (int64_t waves = 1; waves <= 6; ++waves) {
@@ -70,7 +70,7 @@ inline void configure_streaming(const Direct& p, const Arch& arch, bool bulk, Pl
   const bool wide = k == 3 && bytes > 1 && ceil_div(columns, 256) * 2 == ceil_div(columns, 128);
   const bool patched =
       k == 3 && bytes == 4 && at.border != Border::zero_output && !(at.border == Border::constant && at.value == 0);
-  const StreamingShape shape = streaming_shape(bytes, k, wide, patched);
+  const VolumeTile shape = streaming_shape(bytes, k, wide, patched);
   // Taps of larger windows are not on the host, and float32 is bound by memory.
   const bool one_window = (p.taps.stride_c == 0 || p.out.c == 1) && (p.taps.stride_n == 0 || p.out.n == 1);
   const bool constant = bulk && k == 3 && bytes < 4 && p.taps.on_host && one_window;
@@ -92,7 +92,7 @@ inline void configure_streaming(const Direct& p, const Arch& arch, bool bulk, Pl
   const Kernel kernel =
       kernel_of(file, name, {p.in.dtype, {"direct3d::StreamingPolicy", {k, wide, patched, bulk, constant}}});
   plan.kernels = {of_shards(kernel, p.peers.any())};
-  plan.config = LaunchConfig<Direct>{launch_streaming, StreamingConfig{shape, stages, lead, bulk, constant}};
+  plan.config = LaunchConfig<Direct>{launch_streaming, VolumeStreamingConfig{shape, stages, lead, bulk, constant}};
 }
 inline void configure_streaming_tma(const Direct& p, const Arch& arch, Plan& plan) {
   configure_streaming(p, arch, true, plan);
@@ -101,7 +101,7 @@ inline void configure_streaming_plain(const Direct& p, const Arch& arch, Plan& p
   configure_streaming(p, arch, false, plan);
 }
 
-inline VolumeArgs streaming_args(const Direct& p, const Plan& plan, const StreamingConfig& streaming) {
+inline VolumeArgs streaming_args(const Direct& p, const Plan& plan, const VolumeStreamingConfig& streaming) {
   const int vector = 16 / size_of(p.in.dtype);
   return {.volumes = VolumeGeometry::of(p.in, p.out),
           .grid = StreamingGrid::of(p.out, streaming.lead, plan.tile_w, plan.tile_h, plan.tile_d),

@@ -1,4 +1,4 @@
-// How STREAMING loads planes into its ring: layout of a plane, borders, bulk copies, plain loads.
+// STREAMING: the ring of planes in shared memory (layout of a plane, borders, bulk copies, plain loads).
 #pragma once
 
 #include "core/border.h"
@@ -9,8 +9,8 @@
 namespace torch_conv::direct3d {
 
 // One plane in shared memory: elements (r, i) of row r and column i, -side <= i < width + side.
-template <typename T, int K, StreamingShape S>
-struct Stage {
+template <typename T, int K, VolumeTile S>
+struct RingStage {
   static constexpr int side = 16 / sizeof(T), rows = S.rows_in(K), width = S.width();
   static constexpr int left = S.main_bytes(sizeof(T), K) / sizeof(T);  // elements before the left sides
   static constexpr int right = left + S.side_bytes(K) / sizeof(T);
@@ -22,11 +22,11 @@ struct Stage {
 };
 
 // The first output of a block's tile, planes of its chunk, channel and sample.
-struct StreamingPosition {
+struct VolumePosition {
   int x, y, z, planes, c, n;
 };
 
-__device__ __forceinline__ StreamingPosition streaming_position(const VolumeArgs& a, int width, int height) {
+__device__ __forceinline__ VolumePosition streaming_position(const VolumeArgs& a, int width, int height) {
   const StreamingGrid::Position tile = a.grid.at(blockIdx.x);
   const int z = tile.chunk * a.chunk;
   return {tile.x * width - a.lead, tile.y * height, z, min(a.chunk, a.volumes.out_d - z), tile.c, tile.n};
@@ -40,19 +40,19 @@ struct Patches {
   int columns, rows;
   int column[2 * K], column_from[2 * K], column_in_plane[2 * K];  // columns of the tile, and of the plane
   int row[Rows], row_from[Rows], row_in_plane[Rows];
-  int top, bottom;  // rows [top, bottom) lie inside the plane
+  int top, bottom;  // rows [top, bottom) are inside the plane
 };
 
 // One thread computes the border map, once for all planes.
-template <typename T, int K, StreamingShape S>
+template <typename T, int K, VolumeTile S>
 __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.rows_in(K)>& to) {
   using P = Patches<K, S.rows_in(K)>;
-  constexpr int R = K / 2, rows = S.rows_in(K), width = S.width();
-  to.top = min(max(0, -by), rows), to.bottom = max(to.top, min(rows, a.volumes.in_h - by));
-  const int left = min(max(-R, -bx), width + R), right = max(left, min(width + R, a.volumes.in_w - bx));
+  constexpr int R = K / 2, kRows = S.rows_in(K), kWidth = S.width();
+  to.top = min(max(0, -by), kRows), to.bottom = max(to.top, min(kRows, a.volumes.in_h - by));
+  const int left = min(max(-R, -bx), kWidth + R), right = max(left, min(kWidth + R, a.volumes.in_w - bx));
   to.columns = to.rows = 0;
   // Only elements that windows over stored outputs see.
-  const int first = max(-R, a.shift_x - bx - R), end = min(width + R, a.volumes.out_w + a.shift_x - bx + R);
+  const int first = max(-R, a.shift_x - bx - R), end = min(kWidth + R, a.volumes.out_w + a.shift_x - bx + R);
   for (int i = first; i < end; ++i) {
     if (i == left) i = right;
     if (i >= end) break;
@@ -60,7 +60,7 @@ __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.r
     to.column[e] = i, to.column_in_plane[e] = m;
     to.column_from[e] = m < 0 ? P::outside : from >= left && from < right ? from + R : P::far;
   }
-  const int end_y = min(rows, a.volumes.out_h + a.shift_y - by + R);
+  const int end_y = min(kRows, a.volumes.out_h + a.shift_y - by + R);
   for (int r = 0; r < end_y; ++r) {
     if (r == to.top) r = to.bottom;
     if (r >= end_y) break;
@@ -71,11 +71,11 @@ __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.r
 }
 
 // A circular border repeats the plane's far side, mostly outside the tile. A warp reads these elements into registers
-// while the plane's copy runs. 3^3 float32 512^3 on one NVIDIA H200: 550 us where the warp reads them after the copy;
-// other borders 284. The first K / 2 columns and rows are all that a centred window needs.
-template <typename T, int K, StreamingShape S>
+// while the plane's copy runs. 3^3 float32 512^3 on one NVIDIA H200: 550 us if the warp reads these elements after the
+// copy; other borders 284. The first K / 2 columns and rows are all that a centred window needs.
+template <typename T, int K, VolumeTile S>
 struct FarSide {
-  using At = Stage<T, K, S>;
+  using At = RingStage<T, K, S>;
   using Patches = direct3d::Patches<K, S.rows_in(K)>;
   static constexpr int R = K / 2, batches_down = ceil_div(At::rows, 32), batches = ceil_div(At::width + 2 * R, 32);
   T column[R][batches_down], row[R][batches];
@@ -118,13 +118,13 @@ struct FarSide {
 };
 
 // One warp replaces the zeros outside the plane by the border's elements: first columns of rows inside the plane, then
-// whole rows. With `far_side` it leaves out those that FarSide writes.
-template <typename T, int K, StreamingShape S>
+// whole rows. With `far_side` the warp leaves out the elements that FarSide writes.
+template <typename T, int K, VolumeTile S>
 __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane, T* shared, int bx, int by,
                                             const Patches<K, S.rows_in(K)>& patches, bool far_side) {
-  using At = Stage<T, K, S>;
+  using At = RingStage<T, K, S>;
   using P = Patches<K, S.rows_in(K)>;
-  constexpr int R = K / 2, vector = 16 / sizeof(T);
+  constexpr int R = K / 2, kVector = 16 / sizeof(T);
   const int lane = threadIdx.x % 32;
   const T outside = from_acc<T>(a.value);
 #pragma unroll 2
@@ -143,7 +143,7 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
     const int r = patches.row[e], from = patches.row_from[e];
     if (from >= 0) {
       // Vectors of 16 bytes: the tile's columns, then its sides.
-      for (int i = lane * vector; i < At::width; i += 32 * vector)
+      for (int i = lane * kVector; i < At::width; i += 32 * kVector)
         *reinterpret_cast<uint4*>(shared + r * At::width + i) =
             *reinterpret_cast<const uint4*>(shared + from * At::width + i);
       if (lane < 2) {
@@ -165,17 +165,20 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
 }
 
 // All warps load a plane into the layout of the bulk copies, with zeros outside. The caller makes a barrier after it.
-// Unaligned rows arrive element by element, many loads at once. 3^3 on 189 x 233 x 197, one NVIDIA H200: float32 88 us,
-// row after row 122; uint8 75 and 95.
-template <typename T, int K, StreamingShape S>
+// Unaligned rows arrive element by element, many loads at once. The figures are us with many loads at once and with one
+// row after the other:
+//
+//     3^3 on 189 x 233 x 197, one NVIDIA H200   float32 88, 122; uint8 75, 95
+//
+template <typename T, int K, VolumeTile S>
 __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* plane, T* shared, int bx, int by) {
-  using At = Stage<T, K, S>;
-  constexpr int vector = 16 / sizeof(T), R = K / 2, warps = S.warps() + S.loaders, each = At::width / 32;
-  constexpr int batch = each > 8 ? 1 : 2;  // rows
+  using At = RingStage<T, K, S>;
+  constexpr int kVector = 16 / sizeof(T), R = K / 2, kWarps = S.warps() + S.loaders, kEach = At::width / 32;
+  constexpr int kBatch = kEach > 8 ? 1 : 2;  // rows
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int side = lane < R ? lane - R : At::width + lane - R;
   if (!a.vector_in && sizeof(T) == 4) {
-    for (int r = warp; r < At::rows; r += warps) {
+    for (int r = warp; r < At::rows; r += kWarps) {
       const int y = by + r;
       const bool inside_y = y >= 0 && y < a.volumes.in_h;
       const T* row = plane + int64_t(inside_y ? y : 0) * a.volumes.in_stride_h;
@@ -184,47 +187,47 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
         async_copy<4>(to, row + (inside ? x : 0), inside ? 4 : 0);
       };
 #pragma unroll
-      for (int k = 0; k < each; ++k) copy(shared + r * At::width + lane + 32 * k, bx + lane + 32 * k);
+      for (int k = 0; k < kEach; ++k) copy(shared + r * At::width + lane + 32 * k, bx + lane + 32 * k);
       if (lane < 2 * R) copy(shared + At::at(r, side), bx + side);
     }
     async_wait_all();
     return;
   }
-  for (int first = warp; first < At::rows; first += batch * warps) {
-    T pixel[batch][each + 1];
+  for (int first = warp; first < At::rows; first += kBatch * kWarps) {
+    T pixel[kBatch][kEach + 1];
 #pragma unroll
-    for (int u = 0; u < batch; ++u) {
-      const int r = first + u * warps, y = by + r;
+    for (int u = 0; u < kBatch; ++u) {
+      const int r = first + u * kWarps, y = by + r;
       const bool inside_y = y >= 0 && y < a.volumes.in_h && r < At::rows;
       const T* row = plane + int64_t(inside_y ? y : 0) * a.volumes.in_stride_h;
       const auto read = [&](int x) {
         return inside_y && x >= 0 && x < a.volumes.in_w ? row[x] : from_acc<T>(acc_t<T>(0));
       };
       if (a.vector_in) {
-        for (int i = lane * vector; r < At::rows && i < At::width; i += 32 * vector) {
+        for (int i = lane * kVector; r < At::rows && i < At::width; i += 32 * kVector) {
           uint4 v = make_uint4(0, 0, 0, 0);
           if (inside_y && bx + i >= 0 && bx + i < a.volumes.in_w) v = *reinterpret_cast<const uint4*>(row + bx + i);
           *reinterpret_cast<uint4*>(shared + r * At::width + i) = v;
         }
       } else {
 #pragma unroll
-        for (int k = 0; k < each; ++k) pixel[u][k] = read(bx + lane + 32 * k);
+        for (int k = 0; k < kEach; ++k) pixel[u][k] = read(bx + lane + 32 * k);
       }
-      if (lane < 2 * R) pixel[u][each] = read(bx + side);
+      if (lane < 2 * R) pixel[u][kEach] = read(bx + side);
     }
 #pragma unroll
-    for (int u = 0; u < batch; ++u) {
-      const int r = first + u * warps;
+    for (int u = 0; u < kBatch; ++u) {
+      const int r = first + u * kWarps;
       if (r >= At::rows) break;
       if (!a.vector_in)
 #pragma unroll
-        for (int k = 0; k < each; ++k) shared[r * At::width + lane + 32 * k] = pixel[u][k];
-      if (lane < 2 * R) shared[At::at(r, side)] = pixel[u][each];
+        for (int k = 0; k < kEach; ++k) shared[r * At::width + lane + 32 * k] = pixel[u][k];
+      if (lane < 2 * R) shared[At::at(r, side)] = pixel[u][kEach];
     }
   }
 }
 
-// The loaders of a block take turns: they load planes into the ring, and patch them where the block lies at an edge. A
+// The loaders of a block take turns: a loader loads a plane into the ring, and patches it if the block is at an edge. A
 // patch waits for the copy and takes about as long again: one loader alone would delay 3^3 (float32 256^3 reflect on
 // one NVIDIA H200: 76 us instead of 38). A loader reads the far side while it waits for the stage and for the copy.
 //
@@ -235,12 +238,12 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
 //     uint8   3^3  557 |  521,  618 |  580      float32 3^3  784 |  782,  791 |  787
 //     float16 5^3 1640 | 1620, 1730 | 1693              5^3 1763 | 1732, 1760 | 1726
 //             7^3 4450 | 4405, 4525 | 4509              7^3 4083 | 4046, 4180 | 4142
-template <typename T, int K, StreamingShape S, typename Map>
+template <typename T, int K, VolumeTile S, typename Map>
 __device__ __forceinline__ void load_ring(const Map& map, const Map& side_map, const VolumeArgs& a,
-                                          const StreamingPosition& at, T* ring, uint64_t* landed, uint64_t* ready,
+                                          const VolumePosition& at, T* ring, uint64_t* landed, uint64_t* ready,
                                           uint64_t* empty, bool post, const Patches<K, S.rows_in(K)>* patches) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  using At = Stage<T, K, S>;
+  using At = RingStage<T, K, S>;
   const int lane = threadIdx.x % 32, ci = at.c / a.multiplier, planes = at.planes + K - 1;
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - K / 2, bz = at.z + a.shift_z - K / 2;
   const bool zeros = a.border == Border::zero_output || (a.border == Border::constant && a.value == acc_t<T>(0));

@@ -15,11 +15,11 @@
 // other. Meanwhile the next plane and its taps arrive, mapped by the border and converted: by asynchronous copies where
 // the elements need no conversion, else by loader warps.
 //
-// A lane owns 16 neighbours of a row in two planes, or 8 in one plane where that fills more multiprocessors. It steps
-// along a row of the window by four taps. One read of four pixels, and one of four broadcast taps for each plane, serve
-// 128 multiply-adds, or 32. The row's last one to three taps have code of their own, which skips the padding.
+// A lane owns 16 neighbours of a row in two planes, or 8 in one plane where that fills more multiprocessors. The lane
+// steps along a row of the window by four taps. One read of four pixels, and one of four broadcast taps for each plane,
+// serve 128 multiply-adds, or 32. The row's last one to three taps have code of their own, which skips the padding.
 //
-// Four neighbouring pixels of a row lie in one of `Pixels` / 4 parts, in turn: so lanes read different banks.
+// A row has `Pixels` / 4 parts, which take groups of four neighbouring pixels in turn. Lanes then read different banks.
 // Device memory: the tile's planes come from L2; 2 kd kh kw flops a voxel.
 #pragma once
 
@@ -45,9 +45,9 @@ template <int Pixels, int Sums, typename A>
 struct RowStart {
   Pack<4, A> pixel[Pixels / 4 + 1], tap[Sums];
   __device__ __forceinline__ void read(const A* from, int part, const A* const (&taps)[Sums]) {
-    constexpr int parts = Pixels / 4;
+    constexpr int kParts = Pixels / 4;
 #pragma unroll
-    for (int n = 0; n <= parts; ++n) pixel[n] = four(from + n % parts * part + n / parts * 4);
+    for (int n = 0; n <= kParts; ++n) pixel[n] = four(from + n % kParts * part + n / kParts * 4);
 #pragma unroll
     for (int o = 0; o < Sums; ++o) tap[o] = four(taps[o]);
   }
@@ -57,17 +57,17 @@ struct RowStart {
 template <int Pixels, int Lo, int Sums, int Planes, typename A>
 __device__ __forceinline__ void add_row(const RowStart<Pixels, Sums, A>& start, const A* from, int part,
                                         const A* const (&row_taps)[Sums], int kw, A (&sum)[Planes][Pixels]) {
-  constexpr int parts = Pixels / 4, steps = 4;
-  Pack<4, A> pixel[parts + 1 + steps], tap[2][Sums];  // taps of this step and of the next
+  constexpr int kParts = Pixels / 4, kSteps = 4;
+  Pack<4, A> pixel[kParts + 1 + kSteps], tap[2][Sums];  // taps of this step and of the next
   const A* taps[Sums];
 #pragma unroll
-  for (int n = 0; n <= parts; ++n) pixel[n] = start.pixel[n];
+  for (int n = 0; n <= kParts; ++n) pixel[n] = start.pixel[n];
 #pragma unroll
   for (int o = 0; o < Sums; ++o) tap[0][o] = start.tap[o], taps[o] = row_taps[o];
-  int rest = kw;
+  int taps_left = kw;
   // Adds the four taps of step u; returns false at the end of the row.
   const auto step = [&](auto step_index) {
-    constexpr int u = decltype(step_index)::value, ahead = u + parts + 1;
+    constexpr int u = decltype(step_index)::value, kAhead = u + kParts + 1;
     const auto add = [&](int t) {
 #pragma unroll
       for (int o = 0; o < Sums; ++o)
@@ -75,26 +75,26 @@ __device__ __forceinline__ void add_row(const RowStart<Pixels, Sums, A>& start, 
         for (int q = 0; q < Pixels; ++q)
           sum[Lo + o][q] = fma(tap[u % 2][o].v[t], pixel[u + (q + t) / 4].v[(q + t) % 4], sum[Lo + o][q]);
     };
-    if (rest < 4) {
-      if (rest > 0) add(0);
-      if (rest > 1) add(1);
-      if (rest > 2) add(2);
+    if (taps_left < 4) {
+      if (taps_left > 0) add(0);
+      if (taps_left > 1) add(1);
+      if (taps_left > 2) add(2);
       return false;
     }
-    // Loads pixels and taps of the next step. Those behind the last step are not used.
-    pixel[ahead] = four(from + ahead % parts * part + ahead / parts * 4);
+    // Loads pixels and taps of the next step. The values after the last step are not used.
+    pixel[kAhead] = four(from + kAhead % kParts * part + kAhead / kParts * 4);
 #pragma unroll
     for (int o = 0; o < Sums; ++o) tap[(u + 1) % 2][o] = four(taps[o] + 4 * (u + 1));
     add(0), add(1), add(2), add(3);
-    rest -= 4;
+    taps_left -= 4;
     return true;
   };
   while (step(Index<0>{}) && step(Index<1>{}) && step(Index<2>{}) && step(Index<3>{})) {
-    from += steps / parts * 4;
+    from += kSteps / kParts * 4;
 #pragma unroll
-    for (int o = 0; o < Sums; ++o) taps[o] += 4 * steps;
+    for (int o = 0; o < Sums; ++o) taps[o] += 4 * kSteps;
 #pragma unroll
-    for (int n = 0; n <= parts; ++n) pixel[n] = pixel[n + steps];
+    for (int n = 0; n <= kParts; ++n) pixel[n] = pixel[n + kSteps];
   }
 }
 
@@ -118,7 +118,7 @@ __device__ __forceinline__ void add_plane(const A* from, const A* (&taps)[Sums],
       down();
     }
   } else {
-    // Few warps are resident: the lane reads the next row's first pixels a row ahead. Those of float64 would not fit
+    // Few warps are resident: the lane reads the next row's first pixels a row ahead. Pixels of float64 would not fit
     // into the registers. Behind the last row another warp writes the next plane: the lane reads the last row again and
     // does not use it. A branch around the read costs 19 % (15^3 on 8x128x128, one NVIDIA H200: 51.6 -> 61.3 us).
     const auto row = [&](const Start& start, Start& next, bool more) {
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
     direct3d_window(const __grid_constant__ WindowArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
   constexpr WindowTile config = window_tile(Large, sizeof(T));
-  constexpr int loaders = config.loaders, Pixels = config.pixels, Planes = config.planes, parts = Pixels / 4;
+  constexpr int kLoaders = config.loaders, Pixels = config.pixels, Planes = config.planes, kParts = Pixels / 4;
   const Direct& p = a.p;
   const int kh = int(p.kh), kw = int(p.kw), kd = int(p.kd);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
   b /= tiles_z;
   const int co = int(b % unsigned(p.out.c)), n = int(b / unsigned(p.out.c));
   const int bx = x0 - int(p.place.pad_x), by = y0 - int(p.place.pad_y), bz = z0 - int(p.place.pad_z);
-  // Only inputs of outputs inside the plane are read: others may lie far outside.
+  // Only inputs of outputs inside the plane are read: other inputs may be far outside.
   const int columns = min(width, int(p.out.w) - x0) + kw - 1, rows = min(height, int(p.out.h) - y0) + kh - 1;
   const int depth = kd + count - 1;  // planes of the input
   const A* all_taps = param_taps.first<A>() + n * p.taps.stride_n + co * p.taps.stride_c;
@@ -191,23 +191,23 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
 
   // The border map, computed once: offsets of the tile's rows in shared memory, and of a loader lane's first columns
   // (lane, lane + 32, ...) in registers; -1 outside.
-  constexpr int held = 6, batch = 3;
-  const auto position = [&](int i) { return i / 4 % parts * a.part + i / 4 / parts * 4 + i % 4; };
+  constexpr int kHeld = 6, kBatch = 3;
+  const auto position = [&](int i) { return i / 4 % kParts * a.part + i / 4 / kParts * 4 + i % 4; };
   int64_t* row_at = reinterpret_cast<int64_t*>(tap_stages + (Planes + 1) * tap_stage);
   for (int r = threadIdx.x; r < rows; r += blockDim.x) {
     const int m = map_index(by + r, int(p.in.h), p.place.border);
     row_at[r] = m < 0 ? -1 : m * p.in.stride_h;
   }
-  int column_at[held];
+  int column_at[kHeld];
 #pragma unroll
-  for (int k = 0; k < held; ++k) {
+  for (int k = 0; k < kHeld; ++k) {
     const int i = lane + 32 * k, m = i < columns ? map_index(bx + i, int(p.in.w), p.place.border) : -1;
     column_at[k] = m < 0 ? -1 : m * int(p.in.stride_w);
   }
   const int first_position = position(lane);
   __syncthreads();
-  // Asynchronous copies load elements that need no conversion, if elements outside are +0 or in the plane. They load
-  // taps, too, unless taps are kernel parameters.
+  // Asynchronous copies load elements that need no conversion, if elements outside are +0 or in the plane. Asynchronous
+  // copies also load the taps, unless the taps are kernel parameters.
   const bool copied =
       std::is_same_v<T, A> && (p.place.border != Border::constant || (outside == A(0) && !signbit(outside)));
   const auto load = [&](int s, int ci, int l, int loader, int loaders_now) {
@@ -233,38 +233,38 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
         A* const to_row = to + r * a.pitch;
         const bool inside = mz >= 0 && row >= 0;
 #pragma unroll
-        for (int k = 0; k < held; ++k) {
+        for (int k = 0; k < kHeld; ++k) {
           if (32 * k >= columns) break;
-          async_copy<sizeof(A)>(to_row + 32 / parts * k, from + unsigned(max(column_at[k], 0)) * unsigned(sizeof(A)),
+          async_copy<sizeof(A)>(to_row + 32 / kParts * k, from + unsigned(max(column_at[k], 0)) * unsigned(sizeof(A)),
                                 inside && column_at[k] >= 0 ? int(sizeof(A)) : 0);
         }
       }
     } else {
-      for (int r = loader; r < rows; r += batch * loaders_now) {
-        T pixel[batch][held];
-        int64_t row[batch];
+      for (int r = loader; r < rows; r += kBatch * loaders_now) {
+        T pixel[kBatch][kHeld];
+        int64_t row[kBatch];
 #pragma unroll
-        for (int u = 0; u < batch; ++u) {
+        for (int u = 0; u < kBatch; ++u) {
           row[u] = mz < 0 ? -1 : row_at[min(r + u * loaders_now, rows - 1)];
           const T* from = plane + (row[u] < 0 ? 0 : row[u]);
 #pragma unroll
-          for (int k = 0; k < held; ++k)
+          for (int k = 0; k < kHeld; ++k)
             if (32 * k < columns) pixel[u][k] = from[max(column_at[k], 0)];
         }
 #pragma unroll
-        for (int u = 0; u < batch; ++u) {
+        for (int u = 0; u < kBatch; ++u) {
           if (r + u * loaders_now >= rows) break;
           A* to = tile + (r + u * loaders_now) * a.pitch + first_position;
 #pragma unroll
-          for (int k = 0; k < held; ++k)
+          for (int k = 0; k < kHeld; ++k)
             if (lane + 32 * k < columns)
-              to[32 / parts * k] = row[u] < 0 || column_at[k] < 0 ? outside : to_acc<A>(pixel[u][k]);
+              to[32 / kParts * k] = row[u] < 0 || column_at[k] < 0 ? outside : to_acc<A>(pixel[u][k]);
         }
       }
     }
-    if (columns > 32 * held)
+    if (columns > 32 * kHeld)
       for (int r = loader; r < rows; r += loaders_now)
-        for (int i = lane + 32 * held; i < columns; i += 32) {
+        for (int i = lane + 32 * kHeld; i < columns; i += 32) {
           const int mx = map_index(bx + i, int(p.in.w), p.place.border);
           tile[r * a.pitch + position(i)] =
               mz < 0 || row_at[r] < 0 || mx < 0 ? outside : to_acc<A>(plane[row_at[r] + mx * p.in.stride_w]);
@@ -274,14 +274,14 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
   A sum[Planes][Pixels] = {};
   const int row_in = warp * warp_rows + lane / lanes, first = row_in * a.pitch + lane % lanes * 4;
   const int planes = a.in_per_group * depth;
-  load(0, 0, 0, warp, kWindowWarps + loaders);
+  load(0, 0, 0, warp, kWindowWarps + kLoaders);
   async_wait_all();
   __syncthreads();
   for (int s = 0, l = 0, ci = 0; s < planes; ++s) {
     const int now = l;
     if (++l == depth) l = 0, ++ci;
-    if (s + 1 < planes && (loaders == 0 || warp >= kWindowWarps))
-      load(s + 1, ci, l, loaders == 0 ? warp : warp - kWindowWarps, loaders == 0 ? kWindowWarps : loaders);
+    if (s + 1 < planes && (kLoaders == 0 || warp >= kWindowWarps))
+      load(s + 1, ci, l, kLoaders == 0 ? warp : warp - kWindowWarps, kLoaders == 0 ? kWindowWarps : kLoaders);
     if (warp < kWindowWarps) {
       const A* from = stages + s % 2 * stage + first;
       const A* tap_now = tap_stages + s % (Planes + 1) * tap_stage;
@@ -315,7 +315,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
     if (o >= count) break;
     __syncwarp();
 #pragma unroll
-    for (int c = 0; c < parts; ++c) {
+    for (int c = 0; c < kParts; ++c) {
       Pack<4, A> to;
 #pragma unroll
       for (int q = 0; q < 4; ++q) to.v[q] = sum[o][4 * c + q];
@@ -339,7 +339,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
           const int x = x0 + lane + 32 * k;
           if (32 * k >= width || x >= p.out.w) break;
           const bool fits = fits_y && x >= p.place.pad_x && x - p.place.pad_x + kw <= p.in.w;
-          const A value = from[32 / parts * k];
+          const A value = from[32 / kParts * k];
           const bool zero = p.place.border == Border::zero_output && !fits;
           to[k * right] = from_acc<O>(zero ? A(0) : p.bias ? value + bias : value);
         }

@@ -6,7 +6,7 @@
 
 namespace torch_conv::direct3d {
 
-struct WindowShape {
+struct VolumeWindowShape {
   int width, height;                     // of the tile
   int64_t part, pitch, rows, tap_pitch;  // of a part of a row, a row, a plane of the input, and a row of taps
   int64_t bytes;                         // of shared memory
@@ -15,11 +15,11 @@ struct WindowShape {
 
 void launch_window(const Direct& p, const Plan& plan, const Site& site);
 
-inline WindowShape window_shape(const Direct& p, bool large, int width) {
+inline VolumeWindowShape window_shape(const Direct& p, bool large, int width) {
   const bool f64 = p.in.dtype == Dtype::f64;
   const WindowTile tile = window_tile(large, size_of(p.in.dtype));
   const int parts = tile.pixels / 4, lanes = width / tile.pixels;
-  WindowShape s{};
+  VolumeWindowShape s{};
   s.width = width, s.height = kWindowWarps * 32 / lanes;
   // Reads run up to 8 elements behind the last tap; copies fill whole groups of 32. A part's length spreads 32
   // neighbours over all banks. Rows of fewer than 8 lanes are staggered.
@@ -37,10 +37,10 @@ inline WindowShape window_shape(const Direct& p, bool large, int width) {
 }
 
 // The width with the fewest pixels outside the output.
-inline WindowShape window_shape(const Direct& p, bool large) {
-  WindowShape best = window_shape(p, large, 128);
+inline VolumeWindowShape window_shape(const Direct& p, bool large) {
+  VolumeWindowShape best = window_shape(p, large, 128);
   for (const int width : {64, 32}) {
-    const WindowShape s = window_shape(p, large, width);
+    const VolumeWindowShape s = window_shape(p, large, width);
     if (s.padded < best.padded) best = s;
   }
   return best;
@@ -57,10 +57,10 @@ inline const char* window_refusal(const Direct& p, const Arch& arch) {
   return fits ? nullptr : "a window beyond shared memory";
 }
 
-// Do lanes own neighbours of two planes? Yes where that fills the multiprocessors. 9^3 float32, us, with two planes and
-// with one: 96^3 (288 blocks) 79, 88; 64^3 (64 blocks) 48, 24.
+// True if lanes own neighbours of two planes: where that fills the multiprocessors. 9^3 float32, us, with two planes
+// and with one: 96^3 (288 blocks) 79, 88; 64^3 (64 blocks) 48, 24.
 inline bool window_large(const Direct& p, const Arch& arch) {
-  const WindowShape large = window_shape(p, true), small = window_shape(p, false);
+  const VolumeWindowShape large = window_shape(p, true), small = window_shape(p, false);
   if (large.bytes > arch.shared_bytes) return false;
   return arch.multiprocessors == 0 || small.bytes > arch.shared_bytes ||
          (large.blocks >= 2 * arch.multiprocessors && 4 * large.padded <= 5 * small.padded);
@@ -69,7 +69,7 @@ inline bool window_large(const Direct& p, const Arch& arch) {
 inline void configure_window(const Direct& p, const Arch& arch, Plan& plan) {
   const bool large = window_large(p, arch);
   const WindowTile tile = window_tile(large, size_of(p.in.dtype));
-  const WindowShape shape = window_shape(p, large);
+  const VolumeWindowShape shape = window_shape(p, large);
   plan.why = "stride and dilation 1: plane by plane of tile and taps in shared memory";
   plan.tile_w = shape.width;
   plan.tile_h = shape.height;

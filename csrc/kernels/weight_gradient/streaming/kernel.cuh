@@ -6,13 +6,14 @@
 //                      ...         g g g g         sums[i][j] += x[column + j] * g[row r+p-i][column]
 //
 // A thread reads a row of the image once for all rows of taps, and a row of the gradient once. An item is a strip of
-// columns over a band of rows of one image. The threads of a channel share the items of all images. Where channels are
+// columns over a band of rows of one image. The threads of a channel share the items of all images. If channels are
 // innermost, a warp's lanes are 32 channels; else all threads of a block have one channel. Windows of more taps than
 // registers hold are cut into groups of rows of taps, the grid's z.
 //
 // Device memory per output: 1 + 1 / step^2 reads; 2 k^2 flops. 7x7: 196 multiply-adds for 14 loads a thread (4 where
 // rows are aligned). Shapes and the GPU alone decide the order of each sum. Pixels outside the image are zeros. Inf * 0
-// would reach taps that never see the pixel: a thread computes sums that are not finite again, without those pixels.
+// would change the sums of taps that are never over the pixel: a thread computes sums that are not finite again,
+// without those pixels.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -26,7 +27,7 @@ using Bits = std::conditional_t<(count > 32), uint64_t, uint32_t>;
 
 // `count` neighbouring units of a row, `stride` elements apart from pixel to pixel. Units outside the row are 0.
 template <typename T, int unit, int count, bool kInner>
-struct Row {
+struct RowUnits {
   Pack<unit, T> packs[count];
 
   __device__ __forceinline__ void load(const T* image, unsigned at, unsigned stride, Bits<count> inside) {
@@ -44,7 +45,7 @@ struct Row {
   }
 };
 
-// Bit i: does unit i from pixel `first` on lie in a row of `size` pixels?
+// Bit i is set if unit i from pixel `first` on is in a row of `size` pixels.
 template <int count, int unit>
 __device__ __forceinline__ Bits<count> units_inside(int first, int size) {
   Bits<count> inside = 0;
@@ -92,12 +93,12 @@ __device__ __noinline__ float sum_inside(const SumsArgs& a, const StepRange& ste
 template <typename T, StreamingPolicy P>
 __global__ void __launch_bounds__(kThreads, P.resident) weight_gradient_streaming(const __grid_constant__ SumsArgs a) {
   constexpr int V = P.columns, U = P.unit;
-  constexpr int kKept = P.kept(), kSpan = P.span(), kTaps = P.taps_y * P.taps_x, kWarps = kThreads / 32;
+  constexpr int kRingRows = P.ring_rows(), kSpan = P.span(), kTaps = P.taps_y * P.taps_x, kWarps = kThreads / 32;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int c = P.inner ? blockIdx.y * 32 + lane : blockIdx.y;
   const int above = blockIdx.z * P.taps_y, shift = a.pad_y - above;
-  StepRange steps = StepRange::of(shift, P.step_y, a.in_rows, a.grad_rows, kKept);
-  if (above == 0) steps = steps.with_all_rows(kKept);
+  StepRange steps = StepRange::of(shift, P.step_y, a.in_rows, a.grad_rows, kRingRows);
+  if (above == 0) steps = steps.with_all_rows(kRingRows);
 
   float sums[kTaps + 1] = {};  // the last of the gradient alone
   const unsigned at_once = P.inner ? kWarps : kThreads;
@@ -111,8 +112,8 @@ __global__ void __launch_bounds__(kThreads, P.resident) weight_gradient_streamin
     const unsigned in_at = n * a.in_n + a.multiplier.divide(c) * a.in_c + unsigned(left) * (P.inner ? a.in_w : 1);
     const unsigned grad_at = n * a.grad_n + c * a.grad_c + unsigned(x) * (P.inner ? a.grad_w : 1);
 
-    Row<T, U, kSpan / U, P.inner> next_in;
-    Row<T, U, V / U, P.inner> next_grad;
+    RowUnits<T, U, kSpan / U, P.inner> next_in;
+    RowUnits<T, U, V / U, P.inner> next_grad;
     const auto load_in = [&](int row) {
       next_in.load(static_cast<const T*>(a.in), in_at + unsigned(row) * a.in_h, a.in_w,
                    unsigned(row) < unsigned(a.in_rows) ? in_inside : Bits<kSpan / U>(0));
@@ -121,23 +122,23 @@ __global__ void __launch_bounds__(kThreads, P.resident) weight_gradient_streamin
       next_grad.load(static_cast<const T*>(a.grad), grad_at + unsigned(row) * a.grad_h, a.grad_w,
                      unsigned(row) < unsigned(a.grad_rows) ? grad_inside : Bits<V / U>(0));
     };
-    float grad[kKept][V];
+    float grad[kRingRows][V];
     const auto take_grad = [&](float(&to)[V], bool counts) {
       next_grad.read(to);
 #pragma unroll
       for (int v = 0; v < V; ++v) sums[kTaps] += counts ? to[v] : 0.f;
     };
 #pragma unroll
-    for (int back = kKept - 1; back > 0; --back) {
+    for (int back = kRingRows - 1; back > 0; --back) {
       load_grad(begin - back);
-      take_grad(grad[kKept - back], begin == steps.first);
+      take_grad(grad[kRingRows - back], begin == steps.first);
     }
     load_in(begin * P.step_y - shift);
     load_grad(begin);
     int q = begin;
     while (q < end) {
 #pragma unroll
-      for (int turn = 0; turn < kKept; ++turn) {
+      for (int turn = 0; turn < kRingRows; ++turn) {
         if (q >= end) break;
 #pragma unroll
         for (int e = 0; e < P.step_y; ++e) {
@@ -154,8 +155,9 @@ __global__ void __launch_bounds__(kThreads, P.resident) weight_gradient_streamin
             for (int j = 0; j < P.taps_x; ++j)
 #pragma unroll
               for (int v = 0; v < V; ++v)
-                sums[i * P.taps_x + j] = fmaf(pixels[P.lead + v * P.step_x + j],
-                                              grad[(turn - i / P.step_y + kKept) % kKept][v], sums[i * P.taps_x + j]);
+                sums[i * P.taps_x + j] =
+                    fmaf(pixels[P.lead + v * P.step_x + j], grad[(turn - i / P.step_y + kRingRows) % kRingRows][v],
+                         sums[i * P.taps_x + j]);
         }
         ++q;
       }
@@ -173,7 +175,7 @@ __global__ void __launch_bounds__(kThreads, P.resident) weight_gradient_streamin
     }
   }
 
-  // The block's sums: of the lanes, where they have one channel; of the warps.
+  // The block adds the sums of its warps, and of their lanes if the lanes have one channel.
   constexpr int kEach = kTaps + 1;
   __shared__ float shared[P.inner ? kEach * 32 : kEach * kWarps];
   if constexpr (P.inner) {
@@ -193,7 +195,7 @@ __global__ void __launch_bounds__(kThreads, P.resident) weight_gradient_streamin
     }
     __syncthreads();
   }
-  const int whole = a.taps_y * P.taps_x + 1;
+  const int numbers = a.taps_y * P.taps_x + 1;
   for (int i = threadIdx.x; i < (P.inner ? 32 : 1) * kEach; i += kThreads) {
     const int channel = P.inner ? blockIdx.y * 32 + i / kEach : c, tap = i % kEach;
     float sum = P.inner ? shared[tap * 32 + i / kEach] : 0;
@@ -201,7 +203,8 @@ __global__ void __launch_bounds__(kThreads, P.resident) weight_gradient_streamin
       for (int w = 0; w < kWarps; ++w) sum += shared[tap * kWarps + w];
     const bool bias = tap == kTaps;
     if (channel < a.channels && (bias ? above == 0 : above + tap / P.taps_x < a.taps_y))
-      a.sums[(int64_t(blockIdx.x) * a.channels + channel) * whole + (bias ? whole - 1 : above * P.taps_x + tap)] = sum;
+      a.sums[(int64_t(blockIdx.x) * a.channels + channel) * numbers + (bias ? numbers - 1 : above * P.taps_x + tap)] =
+          sum;
   }
 }
 

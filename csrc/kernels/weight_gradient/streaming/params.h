@@ -16,8 +16,8 @@ struct StreamingPolicy {
   int lead;            // pixels of a load before the first that a window sees
   bool inner;          // channels are innermost: a warp's lanes are channels
   int resident;        // blocks of a multiprocessor
-  // Rows of `grad` that meet one row of the image.
-  constexpr int kept() const { return (taps_y + step_y - 1) / step_y; }
+  // Rows of `grad` that a row of the image is multiplied with: a ring in registers.
+  constexpr int ring_rows() const { return (taps_y + step_y - 1) / step_y; }
   // Pixels of an image's row, in whole units.
   constexpr int span() const { return (lead + (columns - 1) * step_x + taps_x + unit - 1) / unit * unit; }
 };
@@ -25,13 +25,13 @@ struct StreamingPolicy {
 // Steps down an image. Step q takes row q of `grad`, and `step` rows of the image from row q * step - shift on.
 struct StepRange {
   int first, end;
-  TC_HD static StepRange of(int shift, int step, int in_rows, int grad_rows, int kept) {
+  TC_HD static StepRange of(int shift, int step, int in_rows, int grad_rows, int ring_rows) {
     const int last = in_rows - 1 + shift;
     const int first = shift > 0 ? shift / step : 0, end = last < 0 ? 0 : last / step + 1;
-    return {first, end < grad_rows + kept - 1 ? end : grad_rows + kept - 1};
+    return {first, end < grad_rows + ring_rows - 1 ? end : grad_rows + ring_rows - 1};
   }
-  // The bias needs every row of `grad`: as a step's row, or as one of the `kept - 1` rows before the first step.
-  TC_HD StepRange with_all_rows(int kept) const { return {first < kept ? first : 0, end}; }
+  // The bias needs every row of `grad`: as a step's row, or as one of the `ring_rows - 1` rows before the first step.
+  TC_HD StepRange with_all_rows(int ring_rows) const { return {first < ring_rows ? first : 0, end}; }
   TC_HD int steps() const { return end > first ? end - first : 0; }
 };
 

@@ -7,7 +7,7 @@
 
 namespace torch_conv::weight_gradient {
 
-struct StreamingConfig {
+struct GradientConfig {
   StreamingPolicy policy;
   int64_t strips;  // of an image's columns
   int64_t bands;   // of an image's steps
@@ -36,10 +36,10 @@ inline int64_t taps_at_once(const WeightGradient& p, int64_t unit) {
   return ceil_div(p.kh, ceil_div(p.kh, rows));
 }
 
-inline StreamingConfig streaming_config(const WeightGradient& p, const Arch& arch) {
+inline GradientConfig streaming_config(const WeightGradient& p, const Arch& arch) {
   const Placement& s = p.place;
   const bool inner = channels_innermost(p.in);
-  StreamingConfig c{};
+  GradientConfig c{};
   const int64_t aligned = inner ? 1 : std::min(unit_of(p.in), unit_of(p.grad));
   const int64_t rows = taps_at_once(p, aligned), rounds = c.rounds = ceil_div(p.kh, rows);
   // Columns of a thread. 7x7 has registers for 4: 6 spill. float32, us of 4 and 8 columns, one NVIDIA H200:
@@ -63,14 +63,18 @@ inline StreamingConfig streaming_config(const WeightGradient& p, const Arch& arc
               .resident = small && !inner ? 4 : 3};
   c.strips = ceil_div(p.grad.w, columns);
   c.groups = inner ? ceil_div(p.grad.c, 32) : p.grad.c;
-  // As many blocks as are resident, and bands that leave the fewest steps to a thread. A band begins with the loads of
-  // about two steps. float16 7x7 64x96x56x56, planes: bands of 7 steps 75 us, 14 73.5, 28 69.9, 56 82.
+  // The grid has as many blocks as are resident. The bands leave the fewest steps to a thread. A band begins with the
+  // loads of about two steps. float16 7x7 64x96x56x56, planes:
+  //
+  //     steps of a band    7    14    28   56
+  //     us                75  73.5  69.9   82
+  //
   int64_t most = 0;
   for (int64_t round = 0; round < rounds; ++round)
-    most = std::max<int64_t>(
-        most, StepRange::of(int(s.pad_y - round * rows), c.policy.step_y, int(p.in.h), int(p.grad.h), c.policy.kept())
-                  .with_all_rows(c.policy.kept())
-                  .steps());
+    most = std::max<int64_t>(most, StepRange::of(int(s.pad_y - round * rows), c.policy.step_y, int(p.in.h),
+                                                 int(p.grad.h), c.policy.ring_rows())
+                                       .with_all_rows(c.policy.ring_rows())
+                                       .steps());
   const int64_t at_once = inner ? kThreads / 32 : kThreads, columns_of_items = p.grad.n * c.strips;
   const int64_t resident = int64_t(arch.multiprocessors) * c.policy.resident;
   const int64_t most_splits = std::max<int64_t>(1, resident / (c.groups * rounds));
@@ -102,13 +106,13 @@ inline const char* streaming_refusal(const WeightGradient& p, const Arch& arch) 
     return (x.n - 1) * x.stride_n + (x.c - 1) * x.stride_c + (x.h - 1) * x.stride_h + (x.w - 1) * x.stride_w;
   };
   if (!below(int64_t(1) << 31, {extent(p.in), extent(p.grad), numbers_of(p)})) return "2^31 elements";
-  const StreamingConfig c = streaming_config(p, arch);
+  const GradientConfig c = streaming_config(p, arch);
   if (!below(1 << 16, {c.groups, c.rounds})) return "2^16 channels";
   return c.strips * c.bands * p.grad.n < int64_t(1) << 31 ? nullptr : "2^31 strips";
 }
 
 inline void configure_streaming(const WeightGradient& p, const Arch& arch, Plan& plan) {
-  const StreamingConfig c = streaming_config(p, arch);
+  const GradientConfig c = streaming_config(p, arch);
   const StreamingPolicy& s = c.policy;
   plan.why = s.inner ? "lanes are channels" : "lanes are strips of planes";
   plan.tile_w = s.columns;
@@ -127,7 +131,7 @@ inline void configure_streaming(const WeightGradient& p, const Arch& arch, Plan&
   plan.config = c;
 }
 
-inline SumsArgs sums_args(const WeightGradient& p, const StreamingConfig& c, float* sums) {
+inline SumsArgs sums_args(const WeightGradient& p, const GradientConfig& c, float* sums) {
   const Image &in = p.in, &grad = p.grad;
   return {.in = in.data,
           .grad = grad.data,
@@ -155,7 +159,7 @@ inline SumsArgs sums_args(const WeightGradient& p, const StreamingConfig& c, flo
           .multiplier = FastDivisor::of(unsigned(p.multiplier()))};
 }
 
-inline FinishArgs finish_args(const WeightGradient& p, const StreamingConfig& c, const float* sums) {
+inline FinishArgs finish_args(const WeightGradient& p, const GradientConfig& c, const float* sums) {
   const int64_t numbers = p.kh * p.kw + 1;
   return {.sums = sums,
           .weight = p.weight,
