@@ -22,7 +22,7 @@ from torch.distributed.tensor import DTensor
 
 from torch_conv._tangents import in_forward_mode
 from torch_conv.distributed._cached_call import CachedCall, is_on_gpu
-from torch_conv.distributed._errors import RankError
+from torch_conv.distributed._errors import ExchangeError, RankError
 from torch_conv.distributed._exchange import Exchange, assembled, fetch
 from torch_conv.distributed._mesh_view import MeshView, NoKey, key_of
 from torch_conv.distributed._outputs import outputs_of
@@ -102,9 +102,13 @@ class ShardedCall:
             raise
 
     def fail(self, error: BaseException) -> None:
-        """Ends this rank's call with an error. After its last exchange, the other ranks need no comparison."""
+        """Ends this rank's call with an error.
+
+        No other rank waits for this one after its comparison and its last exchange, if both succeeded.
+        """
         plan = self._only_plan
-        if plan is None or plan.cuts_channels or not all(halo.exchange.is_over for halo in plan.halos):
+        is_over = plan is not None and not plan.cuts_channels and all(halo.exchange.is_over for halo in plan.halos)
+        if not is_over or self.check.is_open or isinstance(error, ExchangeError):
             self.check.fail(error)
 
     def cache_spec(self, local: Tensor, result: DTensor) -> None:
