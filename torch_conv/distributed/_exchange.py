@@ -21,7 +21,7 @@ from torch_conv.distributed._symmetric_memory import Puts, SymmetricBuffer, buff
 from torch_conv.distributed._verify import Check
 from torch_conv.sharding.geometry import BORDERS, Run, runs_of
 
-_EXTENDING = BORDERS[:5]  # all but 'skip' and 'zero_output', which do not extend an image
+_EXTENDING = tuple(border for border in BORDERS if border not in ("skip", "zero_output"))  # those that add pixels
 Message = tuple[Callable[..., dist.Work], Tensor, int]  # group.send or group.recv, the rows, the other rank
 
 
