@@ -16,9 +16,8 @@ from torch.autograd import Function, forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from torch_conv._tangents import REFUSAL, has_tangent
-from torch_conv.dispatch.operators import Signature
+from torch_conv.dispatch.operators import Arguments, Signature
 
-Arguments = dict[str, Any]
 # formula(given, output, grad, wanted): the `wanted` gradients, by the arguments' names.
 Formula = Callable[..., Arguments]
 # kernel(keyset, *args, **options), without arguments that equal their defaults.

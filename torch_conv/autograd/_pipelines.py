@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from torch_conv.autograd._node import Arguments, Formula, tensor_of
+from torch_conv.autograd._node import Formula, tensor_of
 from torch_conv.autograd._vjp import vjp
+from torch_conv.dispatch.operators import Arguments
 from torch_conv.functional._composites import root, sum_dtype, sum_of_squares
 from torch_conv.functional._derivative_kernels import gradient_kernels, gradient_kernels3d
 

@@ -14,7 +14,7 @@ import torch
 from torch._ops import OpOverload
 
 # The arguments of a call by name.
-Arguments = Mapping[str, Any]
+Arguments = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,13 @@
-"""Cached calls: the one operator of an earlier call with its arguments, and its recorded launches."""
+"""Cached calls: the one operator of an earlier call with its arguments, and its recorded launches.
+
+Caches of a call, from the fastest to the slowest:
+
+    method                        holds                                    a call still runs
+    CachedLaunches.run            an exchange and a launch graph           one call of C++
+    ShardedCall.run_cached        a CachedCall: operator, plan, spec       the exchange and the operator
+    ShardedCall.run_cached_plan   the same, for compared calls, gradients  also the comparison, autograd and DTensor
+    MeshView.cached               plans, exchanges, dimensions             also the function and its checks
+"""
 
 from __future__ import annotations
 
@@ -7,9 +16,10 @@ from typing import Any
 
 from torch import Tensor
 
+from torch_conv.dispatch.operators import Arguments
 from torch_conv.distributed._mesh_view import NoKey, key_of
 from torch_conv.distributed._outputs import outputs_in
-from torch_conv.distributed._plan import Arguments, OperatorForms, RankPlan
+from torch_conv.distributed._plan import OperatorForms, RankPlan
 from torch_conv.distributed._symmetric_memory import Puts
 
 

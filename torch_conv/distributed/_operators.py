@@ -21,12 +21,13 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.distributed.tensor import DTensor
 
 from torch_conv._tangents import in_forward_mode
+from torch_conv.dispatch.operators import Arguments
 from torch_conv.distributed._cached_call import CachedCall, is_on_gpu
 from torch_conv.distributed._errors import ExchangeError, RankError
 from torch_conv.distributed._exchange import Exchange, assembled, fetch
 from torch_conv.distributed._mesh_view import MeshView, NoKey, key_of
 from torch_conv.distributed._outputs import outputs_of
-from torch_conv.distributed._plan import Arguments, Halo, OperatorForms, RankPlan, axis_of, footprints_by_dim, forms_of
+from torch_conv.distributed._plan import Halo, OperatorForms, RankPlan, axis_of, footprints_by_dim, forms_of
 from torch_conv.distributed._sharded import Axis, Sharded, of_spec, parts_of, spec_of
 from torch_conv.distributed._strips import Strips
 from torch_conv.distributed._verify import Check, verify

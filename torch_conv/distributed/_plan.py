@@ -12,13 +12,11 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
-from torch_conv.dispatch.operators import OPERATORS
+from torch_conv.dispatch.operators import OPERATORS, Arguments
 from torch_conv.distributed._exchange import Exchange
 from torch_conv.distributed._sharded import Axis, Dim, Sharded
 from torch_conv.distributed._strips import Strips
 from torch_conv.sharding.geometry import Footprint, Piece, footprints_of
-
-Arguments = dict[str, Any]
 
 
 @dataclass(frozen=True)
