@@ -45,7 +45,7 @@ def kind_of(value: Any) -> str:
 
 
 def refuse_fraction(name: str, argument: str, value: Any) -> None:
-    """Refuses a floating-point tensor, alone or in a list, for an argument that takes integers."""
+    """Refuses a floating-point tensor, or a list with one, for an argument that takes integers."""
     for number in value if isinstance(value, (tuple, list)) else (value,):
         if type(number) is not int and isinstance(number, Tensor) and not is_whole(number):
             raise TypeError(f"{name}: {argument} must be of type int, got {kind_of(number)}")

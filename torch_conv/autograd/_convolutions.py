@@ -64,12 +64,14 @@ def conv_gradients(axes: int, given: Arguments, output: Tensor, grad: Tensor, wa
         if extended:
             image = extend(image, border, 0.0, before, after)
         if "weight" in by_torch and weight.shape[1] == 1 and groups == image.shape[1]:
-            of_weight, of_bias = depthwise_weight_gradients(image, grad, weight.shape[2:], stride, padding, dilation)
-            if of_weight is not None:
-                gradients["weight"] = of_weight
+            weight_gradient, bias_gradient = depthwise_weight_gradients(
+                image, grad, weight.shape[2:], stride, padding, dilation
+            )
+            if weight_gradient is not None:
+                gradients["weight"] = weight_gradient
                 by_torch.remove("weight")
-            if of_bias is not None:
-                gradients["bias"] = of_bias
+            if bias_gradient is not None:
+                gradients["bias"] = bias_gradient
     if by_torch:
         gradients |= convolution_backward(grad, image, weight, stride, padding, dilation, groups, by_torch)
     if "bias" in wanted and "bias" not in gradients:
@@ -102,11 +104,11 @@ def _operator(axes: int) -> Any:
 
 def _in_layout_of(image: Tensor | ImageMetadata, grad: Tensor, axes: int) -> Tensor:
     """`grad` in the image's memory format, as torch's gradients have it."""
-    strides, of_grad = image.stride(), grad.stride()
-    if axes == 1 or (type(grad) is Tensor and strides == of_grad) or in_transform():
+    strides, grad_strides = image.stride(), grad.stride()
+    if axes == 1 or (type(grad) is Tensor and strides == grad_strides) or in_transform():
         return grad
-    inner, of_grad_inner = (surely(s[-axes - 1] == 1) and not surely(s[-1] == 1) for s in (strides, of_grad))
-    if inner == of_grad_inner:
+    inner, grad_inner = (surely(s[-axes - 1] == 1) and not surely(s[-1] == 1) for s in (strides, grad_strides))
+    if inner == grad_inner:
         return grad
     last = torch.channels_last if axes == 2 else torch.channels_last_3d
     return grad.contiguous(memory_format=last if inner else torch.contiguous_format)

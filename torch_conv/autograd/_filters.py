@@ -126,7 +126,7 @@ def _gradients(axes: int, given: Arguments, factors: list[KernelFactor], grad: T
     steps = StrideDilation(*([max(numbers) for numbers in zip(*lists, strict=True)] for lists in fields))
     margins = _margins_of(axes, given, k, steps, grad)
     product = [f.with_taps(t) for f, t in zip(factors, used, strict=True)]
-    own: Arguments = {}
+    divisor_gradients: Arguments = {}
     if border == "zero_output":
         grad = grad * _fits(axes, k, steps, margins, image.device)
     if inside:  # each sum is divided by its sum of |taps| inside, a correlation of ones with |taps|
@@ -136,22 +136,24 @@ def _gradients(axes: int, given: Arguments, factors: list[KernelFactor], grad: T
         divided = grad / divisor
         if wanted - {"input"}:
             total = _chain(margins.extended(image.to(dtype)), product)[-1]
-            of_sizes = _adjoint(ones, magnitudes, margins, -divided * total / divisor, wanted - {"input"})
-            own = {f.argument: of_sizes[f.argument] * f.taps.sign() for f in product if f.argument in wanted}
+            magnitude_gradients = _adjoint(ones, magnitudes, margins, -divided * total / divisor, wanted - {"input"})
+            divisor_gradients = {
+                f.argument: magnitude_gradients[f.argument] * f.taps.sign() for f in product if f.argument in wanted
+            }
         grad = divided
     gradients = _adjoint(image, product, margins, grad, wanted)
-    for name, more in own.items():
+    for name, more in divisor_gradients.items():
         gradients[name] = gradients[name] + more
     for factor, t, s in zip(factors, taps, sums, strict=True):
-        of_factor = gradients.get(factor.argument)
-        if of_factor is None:
+        factor_gradient = gradients.get(factor.argument)
+        if factor_gradient is None:
             continue
         if divided_taps:  # the derivative of t / s
-            lost = (of_factor * t).sum(list(range(-axes, 0)), keepdim=True) / (s * s)
-            of_factor = of_factor / s - lost * t.sign()
+            lost = (factor_gradient * t).sum(list(range(-axes, 0)), keepdim=True) / (s * s)
+            factor_gradient = factor_gradient / s - lost * t.sign()
         if flip:
-            of_factor = flipped(of_factor, axes)
-        gradients[factor.argument] = of_factor.to(factor.taps.device, factor.taps.dtype)
+            factor_gradient = flipped(factor_gradient, axes)
+        gradients[factor.argument] = factor_gradient.to(factor.taps.device, factor.taps.dtype)
     return gradients
 
 
@@ -160,12 +162,14 @@ def _adjoint(image: Tensor, product: list[KernelFactor], margins: Margins, grad:
     gradients: Arguments = {}
     axes = len(margins.sizes)
     dense = all(max(factor.steps.stride) == 1 for factor in product)
-    alike = margins.border == "constant" and dense and list(grad.shape[-axes:]) == margins.sizes
-    if alike and "input" in wanted and (len(product) == 1 or len(wanted) == 1):  # without an extended image
-        of_image = grad
+    is_same_size = margins.border == "constant" and dense and list(grad.shape[-axes:]) == margins.sizes
+    if is_same_size and "input" in wanted and (len(product) == 1 or len(wanted) == 1):  # without an extended image
+        image_gradient = grad
         for factor in reversed(product):
-            of_image = same_adjoint(of_image, factor.taps, margins.before, factor.steps.dilation, factor.algorithm)
-        gradients["input"] = of_image.to(image.dtype)
+            image_gradient = same_adjoint(
+                image_gradient, factor.taps, margins.before, factor.steps.dilation, factor.algorithm
+            )
+        gradients["input"] = image_gradient.to(image.dtype)
         wanted = wanted - {"input"}
         if not wanted:
             return gradients
@@ -215,7 +219,7 @@ def _margins_of(axes: int, given: Arguments, k: Sequence[int], steps: StrideDila
 
 
 def _fits(axes: int, k: Sequence[int], steps: StrideDilation, margins: Margins, device: torch.device) -> Tensor:
-    """A mask of the outputs whose footprints lie inside the image."""
+    """A mask of the outputs whose footprints are inside the image."""
     fits = torch.ones((), dtype=torch.bool, device=device)
     for axis in range(axes):
         n, footprint = margins.sizes[axis], (k[axis] - 1) * steps.dilation[axis]

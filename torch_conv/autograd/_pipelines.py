@@ -88,7 +88,7 @@ def unsharp_mask2d(given: Arguments) -> Tensor:
     sharp = image + given["amount"] * (image - blurred)
     if given["border_type"] != "zero_output":
         return sharp
-    # Positive where the kernel lies inside the image
+    # The filter of ones is positive where the footprint is inside the image.
     ones = [torch.ones_like(given[name]) for name in ("input", "kernel_x", "kernel_y")]
     return torch.where(_ops.filter2d_separable(*ones, **_border_options(given)) > 0, sharp, 0.0)
 

@@ -37,7 +37,7 @@ class CachedCall:
 
     @classmethod
     def of(cls, forms: OperatorForms, plan: RankPlan, rest: Arguments, values: Sequence[Any]) -> CachedCall | None:
-        """None if an argument depends on a value that lies on a GPU, because keys do not hold such values."""
+        """None if an argument depends on a value on a GPU, because keys do not hold such values."""
         positions = {id(value): i for i, value in enumerate(values) if isinstance(value, Tensor)}
         passed = {name: positions[id(value)] for name, value in rest.items() if id(value) in positions}
         if any(is_on_gpu(value) for i, value in enumerate(values) if i not in passed.values()):

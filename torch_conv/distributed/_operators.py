@@ -28,7 +28,7 @@ from torch_conv.distributed._exchange import Exchange, assembled, fetch
 from torch_conv.distributed._mesh_view import MeshView, NoKey, key_of
 from torch_conv.distributed._outputs import outputs_of
 from torch_conv.distributed._plan import Halo, OperatorForms, RankPlan, axis_of, footprints_by_dim, forms_of
-from torch_conv.distributed._sharded import Axis, Sharded, of_spec, parts_of, spec_of
+from torch_conv.distributed._sharded import Axis, Sharded, dtensor_of, parts_of, spec_of
 from torch_conv.distributed._strips import Strips
 from torch_conv.distributed._verify import Check, verify
 from torch_conv.functional._calls import below_autograd
@@ -63,11 +63,11 @@ class ShardedCall:
         if in_forward_mode() or _C._are_functorch_transforms_active():
             return None
         local, spec = parts
-        own = (local.shape, local.stride(), local.dtype, local.device, torch.get_default_dtype())
+        shard = (local.shape, local.stride(), local.dtype, local.device, torch.get_default_dtype())
         try:
             # The spec holds mesh, placements, shape and strides. Images that share one spec compare in 0.1 us, images
             # with equal specs in 2 us.
-            key = (self.name, spec, own, tuple(kwargs), *map(key_of, values))
+            key = (self.name, spec, shard, tuple(kwargs), *map(key_of, values))
         except NoKey:
             return None
         self._key = key
@@ -84,7 +84,7 @@ class ShardedCall:
             result = below_autograd(outputs_of, forms.op, forms.split, local, rest, cached.plan)
             assert result is not None  # because the call has a spec
             cached.cache_launches(local, rest)
-        return of_spec(result, cached.spec)
+        return dtensor_of(result, cached.spec)
 
     def describe(self, image: DTensor, local: Tensor, arguments: Arguments) -> None:
         """Describes the call for the comparison between ranks."""
@@ -134,9 +134,9 @@ class ShardedCall:
         operators, self._operators = self._operators, []  # they refer to this object
         if self._key is None or len(operators) != 1:
             return
-        ((forms, plan, arguments, of_operator),) = operators
+        ((forms, plan, arguments, operator_result),) = operators
         rest = dict(arguments)
-        if rest.pop("input") is whole and of_operator is result:
+        if rest.pop("input") is whole and operator_result is result:
             self._cached_call = CachedCall.of(forms, plan, rest, self._values)
             if self._cached_call:
                 self.view.store(self._key, self._cached_call)

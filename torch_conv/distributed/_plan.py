@@ -86,7 +86,7 @@ class RankPlan:
     ) -> None:
         self.axes, self.footprints, self.halos = axes, footprints, halos
         self.cuts_channels = cuts_channels  # whether ranks share the groups and weights of a convolution
-        self.has_outputs = all(halo.piece.count for halo in halos)  # whether this rank has, if the image is not empty
+        self.has_outputs = all(halo.piece.count for halo in halos)  # of an image that is not empty
         self.weight = weight.shape if weight is not None else None
         self._indices: dict[int, Tensor] | None = None
         self._dims: dict[torch.Size, tuple[Dim, ...]] = {}

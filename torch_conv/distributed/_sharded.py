@@ -210,7 +210,7 @@ class Sharded:
         key = (DTensor, self.dims, source.shape, source.stride(), self.local.dtype)
         spec = view.cache.get(key)
         if spec is not None and not self.local.requires_grad:
-            return of_spec(self.local, spec)
+            return dtensor_of(self.local, spec)
         placements: list[Any] = [Replicate()] * len(view.shape)
         for dim, axes in enumerate(self.dims):
             for axis in axes:
@@ -243,7 +243,7 @@ def _dims_of(
     return tuple((axis,) for axis in axes), torch.Size([axis.local_size for axis in axes])
 
 
-def of_spec(local: Tensor, spec: Any) -> DTensor:
+def dtensor_of(local: Tensor, spec: Any) -> DTensor:
     """A DTensor, without DTensor.__init__, which only serves torch.compile."""
     result: DTensor = DTensor.__new__(DTensor, local, spec, requires_grad=False)
     return result
@@ -261,7 +261,7 @@ def spec_of(tensor: DTensor) -> Any:
     """The spec, with which DTensor's constructor takes 1 us and from_local 22 us; None in other torch versions."""
     try:
         spec = tensor._spec
-        return spec if of_spec(tensor.to_local().detach(), spec).shape == tensor.shape else None
+        return spec if dtensor_of(tensor.to_local().detach(), spec).shape == tensor.shape else None
     except (AttributeError, TypeError):
         return None
 

@@ -39,20 +39,20 @@ def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwar
         given = [*zip(names[1:], rest, strict=False), *kwargs.items()]
         wrong = next(key for key, value in given if _contains(kind, [value]))
         raise RuntimeError(f"{name}: {wrong} must be of type Tensor, got SplitTensor")
-    for key in _OF_SHARDS_ALONE:
+    for key in _ONLY_IN_SPLIT:
         if key in kwargs and key not in names:
             raise RuntimeError(f"{name}: got an unexpected keyword argument '{key}'")
     with gradients_of(whole):
         return _run(func, of_shards, whole, rest, kwargs)
 
 
-_OF_SHARDS_ALONE = ("dim", "wanted")  # arguments of X_split, not of X
+_ONLY_IN_SPLIT = ("dim", "wanted")  # arguments of X_split, not of X
 
 
 def _contains(kind: type[SplitTensor], values: Iterable[Any]) -> bool:
     for value in values:
-        of = type(value)
-        if of is kind or ((of is list or of is tuple) and kind in map(type, value)):
+        own_kind = type(value)
+        if own_kind is kind or ((own_kind is list or own_kind is tuple) and kind in map(type, value)):
             return True
     return False
 
@@ -79,7 +79,7 @@ def of_ready_shards(operator: str) -> Callable[..., SplitTensor | None]:
     return call
 
 
-_UNSUPPORTED_OPTIONS = frozenset(("out", *_OF_SHARDS_ALONE))
+_UNSUPPORTED_OPTIONS = frozenset(("out", *_ONLY_IN_SPLIT))
 
 
 @functools.cache
@@ -216,15 +216,15 @@ def groups_of(
     other.
     """
     queues: dict[torch.device, list[int]] = {}
-    across = []
+    across_devices = []
     for i in turns:
         if all(devices[j] == devices[i] for j in read[i]):
             queues.setdefault(devices[i], []).append(i)
         else:
-            across.append(i)
-    rounds = deque([i for i in of if i is not None] for of in zip_longest(*queues.values()))
-    if across:
-        rounds.append(across)
+            across_devices.append(i)
+    rounds = deque([i for i in indices if i is not None] for indices in zip_longest(*queues.values()))
+    if across_devices:
+        rounds.append(across_devices)
     while rounds:
         group = rounds.popleft()
         while rounds and all(arrived(j) for i in rounds[0] for j in read[i]):

@@ -72,7 +72,7 @@ def chunk_bounds(n: int, parts: int) -> list[int]:
 class Piece:
     """Rows that form a smaller image, whose outputs include those of one rank.
 
-    An end of this image is an end of the axis, where the border applies, or lies outside all wanted footprints. A piece
+    An end of this image is an end of the axis, where the border applies, or is outside all wanted footprints. A piece
     for circular outputs may join rows of both ends of the axis.
     """
 
@@ -100,6 +100,6 @@ class Run:
 
 
 def runs_of(low: int, high: int, bounds: Sequence[int], border: str = "constant") -> list[Run]:
-    """The rows [low, high), mapped by the border policy where they lie outside of [0, bounds[-1])."""
+    """The rows [low, high), mapped by the border policy outside of [0, bounds[-1])."""
     numbers = _shard_runs(_CPU, low, high, bounds, BORDERS.index(border))
     return [Run(*numbers[i : i + 4]) for i in range(0, len(numbers), 4)]
