@@ -35,33 +35,33 @@ def conv_gradients(axes: int, given: Arguments, output: Tensor, grad: Tensor, wa
             padding_mode=given["padding_mode"], algorithm=given["algorithm"],
         )  # fmt: skip
         (grad,) = vjp(activate, [sums], grad)
-    batched = input.dim() == axes + 2
-    if not batched:
+    is_batched = input.dim() == axes + 2
+    if not is_batched:
         grad = grad[None]
     padding = given["padding"]
     pads = pads_of(weight, padding if isinstance(padding, str) else per_axis(padding, axes), dilation)[::-1]
     after, before = pads[0::2], pads[1::2]
     border = border_name(given["padding_mode"])
-    padding, extended = before, border != "constant" or before != after
-    if extended:
+    padding, is_extended = before, border != "constant" or before != after
+    if is_extended:
         padding = [0] * axes
     gradients: Arguments = {}
-    back = [d * (n - 1) - p for d, n, p in zip(dilation, weight.shape[2:], padding, strict=True)]
-    ours = max(stride) == 1 and min(back) >= 0
+    adjoint_pads = [d * (n - 1) - p for d, n, p in zip(dilation, weight.shape[2:], padding, strict=True)]
+    ours = max(stride) == 1 and min(adjoint_pads) >= 0
     by_torch = [name for name in ("input", "weight") if name in wanted and not (ours and name == "input")]
     if ours and "input" in wanted:
         outputs, adjoint = _in_layout_of(input, grad, axes), _adjoint_weight(weight, groups, axes)
         if runs_eagerly(grad):  # host time 4 us, by the operator 10 us (3x3 of 8x8 on the CPU)
-            gradients["input"] = eager(axes, outputs, adjoint, None, 1, tuple(back), tuple(dilation), groups)
-        elif _is_one_symbol(back, dilation):
-            gradients["input"] = ours_of_numbers(outputs, adjoint, None, axes, 1, back[0], dilation[0], groups)
+            gradients["input"] = eager(axes, outputs, adjoint, None, 1, tuple(adjoint_pads), tuple(dilation), groups)
+        elif _is_one_symbol(adjoint_pads, dilation):
+            gradients["input"] = ours_of_numbers(outputs, adjoint, None, axes, 1, adjoint_pads[0], dilation[0], groups)
         else:
-            gradients["input"] = _operator(axes)(outputs, adjoint, None, 1, back, dilation, groups)
+            gradients["input"] = _operator(axes)(outputs, adjoint, None, 1, adjoint_pads, dilation, groups)
     if by_torch:
         image = tensor_of(input)
-        if not batched:
+        if not is_batched:
             image = image[None]
-        if extended:
+        if is_extended:
             image = extend(image, border, 0.0, before, after)
         if "weight" in by_torch and weight.shape[1] == 1 and groups == image.shape[1]:
             weight_gradient, bias_gradient = depthwise_weight_gradients(
@@ -77,9 +77,9 @@ def conv_gradients(axes: int, given: Arguments, output: Tensor, grad: Tensor, wa
     if "bias" in wanted and "bias" not in gradients:
         gradients["bias"] = grad.sum([0, *range(2, axes + 2)])
     if "input" in gradients:
-        if extended:
+        if is_extended:
             gradients["input"] = fold(gradients["input"], border, list(input.shape[-axes:]), before)
-        if not batched:
+        if not is_batched:
             gradients["input"] = gradients["input"][0]
     return gradients
 

@@ -70,18 +70,18 @@ def correlate(
 def spread(grad: Tensor, sizes: Sequence[int], k: Sequence[int], steps: StrideDilation) -> Tensor:
     """Places each output at the first pixel of its footprint, in an image of `sizes` with a halo of zeros."""
     pads: list[int] = []
-    dense = all(s == 1 for s in steps.stride)
-    full = list(grad.shape[: grad.dim() - steps.axes])
+    is_dense = all(s == 1 for s in steps.stride)
+    full_shape = list(grad.shape[: grad.dim() - steps.axes])
     index: list[Any] = [...]
     for axis in range(steps.axes):
         halo, s = (k[axis] - 1) * steps.dilation[axis], steps.stride[axis]
         outputs = grad.shape[axis - steps.axes]
         pads = [halo, halo + sizes[axis] - halo - outputs, *pads]
-        full.append(sizes[axis] + halo)
+        full_shape.append(sizes[axis] + halo)
         index.append(slice(halo, halo + (outputs - 1) * s + 1 if outputs else halo, s))
-    if dense:
+    if is_dense:
         return F.pad(grad, pads)
-    zeros = grad.new_zeros(full)
+    zeros = grad.new_zeros(full_shape)
     zeros[tuple(index)] = grad
     return zeros
 
@@ -143,9 +143,9 @@ def _weight_gradient_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], s
         dim = axis + 2
         footprint = (outputs.shape[dim] - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
         flat = flat.narrow(dim, 0, footprint)
-    one = surely(planes == 1)  # torch needs two groups for a depthwise convolution, so a group of zeros is added
-    groups = 2 if one else planes
-    if one:
+    is_one_plane = surely(planes == 1)  # torch needs two groups for a depthwise convolution: a group of zeros is added
+    groups = 2 if is_one_plane else planes
+    if is_one_plane:
         flat, outputs = (torch.cat([t, torch.zeros_like(t)], 1) for t in (flat, outputs))
     kernel = flat.new_zeros(()).expand(groups, 1, *k)
     no_pads = [0] * axes

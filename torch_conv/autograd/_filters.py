@@ -96,7 +96,7 @@ def box_gradients(axes: int, given: Arguments, output: Tensor, grad: Tensor, wan
     operator = torch.ops.torch_conv.box2d if axes == 2 else torch.ops.torch_conv.box3d
     if border == "zero_output":
         grad = grad * _fits(axes, size, unit, margins, image.device)
-    if border == "skip" and normalized:  # each sum is divided by its number of taps inside the image
+    if border == "skip" and normalized:  # each output is divided by its number of taps inside the image
         ones = torch.ones(tuple(margins.sizes), dtype=grad.dtype, device=image.device)
         inside = operator(margins.extended(ones), size, "constant", False, padding="valid")
         grad, normalized = grad / inside, False
@@ -120,16 +120,16 @@ def _gradients(axes: int, given: Arguments, factors: list[KernelFactor], grad: T
     inside = given["normalized"] and border == "skip"
     divided_taps = given["normalized"] and not inside
     sums = [t.abs().sum(list(range(-axes, 0)), keepdim=True) for t in taps] if divided_taps else taps
-    used = [t / s for t, s in zip(taps, sums, strict=True)] if divided_taps else taps
-    k = [max(t.shape[a - axes] for t in used) for a in range(axes)]
+    scaled = [t / s for t, s in zip(taps, sums, strict=True)] if divided_taps else taps
+    k = [max(t.shape[a - axes] for t in scaled) for a in range(axes)]
     fields = zip(*(f.steps for f in factors), strict=True)  # the strides of all factors, then the dilations
     steps = StrideDilation(*([max(numbers) for numbers in zip(*lists, strict=True)] for lists in fields))
     margins = _margins_of(axes, given, k, steps, grad)
-    product = [f.with_taps(t) for f, t in zip(factors, used, strict=True)]
+    product = [f.with_taps(t) for f, t in zip(factors, scaled, strict=True)]
     divisor_gradients: Arguments = {}
     if border == "zero_output":
         grad = grad * _fits(axes, k, steps, margins, image.device)
-    if inside:  # each sum is divided by its sum of |taps| inside, a correlation of ones with |taps|
+    if inside:  # each output is divided by its sum of |taps| inside, a correlation of ones with |taps|
         magnitudes = [f.with_taps(f.taps.abs()) for f in product]
         ones = torch.ones_like(tensor_of(image), dtype=dtype)
         divisor = _chain(margins.extended(ones), magnitudes)[-1]
@@ -149,8 +149,8 @@ def _gradients(axes: int, given: Arguments, factors: list[KernelFactor], grad: T
         if factor_gradient is None:
             continue
         if divided_taps:  # the derivative of t / s
-            lost = (factor_gradient * t).sum(list(range(-axes, 0)), keepdim=True) / (s * s)
-            factor_gradient = factor_gradient / s - lost * t.sign()
+            sum_gradient = (factor_gradient * t).sum(list(range(-axes, 0)), keepdim=True) / (s * s)
+            factor_gradient = factor_gradient / s - sum_gradient * t.sign()
         if flip:
             factor_gradient = flipped(factor_gradient, axes)
         gradients[factor.argument] = factor_gradient.to(factor.taps.device, factor.taps.dtype)

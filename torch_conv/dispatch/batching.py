@@ -150,7 +150,7 @@ def _kernel_per_sample(kernel: Tensor, dim: int | None, axes: int, n: int, b: in
 
 def _convolution(row: Operator) -> _AtOnce:
     operator = overload_of(row.name)
-    groups = Signature(row.name).names.index("groups") - 3  # its position after the bias
+    groups = Signature(row.name).names.index("groups") - 3  # the position of `groups` after the bias
 
     def at_once(
         n: int, in_dims: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **options: Any

@@ -21,7 +21,7 @@ from torch_conv.distributed._symmetric_memory import Puts, SymmetricBuffer, buff
 from torch_conv.distributed._verify import Check
 from torch_conv.sharding.geometry import BORDERS, Run, runs_of
 
-_EXTENDING = tuple(border for border in BORDERS if border not in ("skip", "zero_output"))  # those that add pixels
+_EXTENDING = tuple(border for border in BORDERS if border not in ("skip", "zero_output"))  # borders that add pixels
 Message = tuple[Callable[..., dist.Work], Tensor, int]  # group.send or group.recv, the rows, the other rank
 
 
@@ -108,7 +108,7 @@ class Exchange:
             return None
         key = (dim, local.shape, local.dtype)
         if key not in self._puts:
-            with torch.inference_mode(False):  # its tensors then serve calls in either mode
+            with torch.inference_mode(False):  # the tensors then serve calls in either mode
                 self._puts[key] = self.address(buffer, _with_rows(local.shape, dim, 1), dim, local.dtype)
         return self._puts[key]
 

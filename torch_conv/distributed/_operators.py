@@ -89,12 +89,12 @@ class ShardedCall:
     def describe(self, image: DTensor, local: Tensor, arguments: Arguments) -> None:
         """Describes the call for the comparison between ranks."""
         self.check.describe(arguments, (image.shape, image.dtype, image.placements, local.device.type))
-        if is_on_gpu(arguments.get("sigma")):  # the function checks its values, which the key does not hold
+        if is_on_gpu(arguments.get("sigma")):  # the function checks values that the key does not hold
             self._key = self._cached_call = None
 
     def agree(self, device: torch.device) -> None:
         """Compares the call between ranks, after all checks and before all exchanges."""
-        if self.error:  # raised again for a function that caught it and tries other dtypes
+        if self.error:  # a function may catch the error and try other dtypes
             raise self.error
         try:
             self.check.agree(device)
@@ -131,7 +131,7 @@ class ShardedCall:
 
     def cache_call(self, whole: Sharded, result: Any) -> None:
         """Caches the call if it consists of one operator on the image."""
-        operators, self._operators = self._operators, []  # they refer to this object
+        operators, self._operators = self._operators, []  # the results refer to this object
         if self._key is None or len(operators) != 1:
             return
         ((forms, plan, arguments, operator_result),) = operators

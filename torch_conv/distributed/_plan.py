@@ -55,8 +55,8 @@ class Halo:
 
     def __init__(self, dim: int, piece: Piece, exchange: Exchange, strips: Strips | None) -> None:
         self.dim, self.piece, self.exchange, self.strips = dim, piece, exchange, strips
-        # The parts, cut where the rows of the wanted outputs begin and end: (part, begin, end). `wanted` lists the cut
-        # parts that hold those rows.
+        # (part, begin, end) of the parts, cut at the first and last row of the wanted outputs. `wanted` lists the cut
+        # parts between these rows.
         self._cuts: list[tuple[int, int, int]] = []
         self.wanted: list[int] = []
         row = 0

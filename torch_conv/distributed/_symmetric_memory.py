@@ -193,7 +193,7 @@ def buffer_of(group: dist.ProcessGroup, device: torch.device) -> SymmetricBuffer
     try:
         return buffers[group]
     except KeyError:
-        with torch.inference_mode(False):  # its tensors then serve calls in either mode
+        with torch.inference_mode(False):  # the tensors then serve calls in either mode
             buffer = buffers[group] = _set_up(group, device)
         return buffer
 

@@ -27,8 +27,8 @@ with _C._AutoDispatchBelowAutograd():
 
 def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Implements SplitTensor.__torch_function__."""
-    name, names, of_shards = _shard_form(func)
-    if of_shards is None:
+    name, names, split_form = _split_form(func)
+    if split_form is None:
         raise RuntimeError(name) if names else TypeError(name)
     if args:
         whole, rest = args[0], args[1:]
@@ -43,7 +43,7 @@ def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwar
         if key in kwargs and key not in names:
             raise RuntimeError(f"{name}: got an unexpected keyword argument '{key}'")
     with gradients_of(whole):
-        return _run(func, of_shards, whole, rest, kwargs)
+        return _run(func, split_form, whole, rest, kwargs)
 
 
 _ONLY_IN_SPLIT = ("dim", "wanted")  # arguments of X_split, not of X
@@ -63,7 +63,7 @@ def of_ready_shards(operator: str) -> Callable[..., SplitTensor | None]:
     It returns None if shards are not ready or a gradient is required. It adds 3 us to the operator's call, and
     `torch_function` 13 us.
     """
-    of_shards = getattr(torch.ops.torch_conv, operator + "_split").default
+    split_form = getattr(torch.ops.torch_conv, operator + "_split").default
 
     def call(whole: SplitTensor, *rest: Any, **kwargs: Any) -> SplitTensor | None:
         if whole._ready is not None or not _UNSUPPORTED_OPTIONS.isdisjoint(kwargs):
@@ -72,9 +72,9 @@ def of_ready_shards(operator: str) -> Callable[..., SplitTensor | None]:
             return None
         dim = kwargs["dim"] = whole._dim
         if torch.is_inference_mode_enabled():  # the guard takes 2 us and has no effect there
-            return whole._of(of_shards(whole._shards, *rest, **kwargs), dim)
+            return whole._of(split_form(whole._shards, *rest, **kwargs), dim)
         with _C._AutoDispatchBelowAutograd():
-            return whole._of(of_shards(whole._shards, *rest, **kwargs), dim)
+            return whole._of(split_form(whole._shards, *rest, **kwargs), dim)
 
     return call
 
@@ -83,7 +83,7 @@ _UNSUPPORTED_OPTIONS = frozenset(("out", *_ONLY_IN_SPLIT))
 
 
 @functools.cache
-def _shard_form(func: Any) -> tuple[str, tuple[str, ...], Callable[..., list[Tensor]] | None]:
+def _split_form(func: Any) -> tuple[str, tuple[str, ...], Callable[..., list[Tensor]] | None]:
     """An operator's name, its arguments' names and its form on shards; or a refusal, names and None."""
     if not isinstance(func, (OpOverload, OpOverloadPacket)):
         return _refusal(torch.overrides.resolve_name(func) or getattr(func, "__name__", str(func))), (), None
@@ -95,10 +95,10 @@ def _shard_form(func: Any) -> tuple[str, tuple[str, ...], Callable[..., list[Ten
         return f"{name.removesuffix('_out')}: out is not taken with a SplitTensor", names, None
     if library != "torch_conv" or not hasattr(torch.ops.torch_conv, name + "_split"):
         return _refusal(f"torch.ops.{library}.{name}"), (), None
-    of_shards = getattr(torch.ops.torch_conv, name + "_split")
+    split_form = getattr(torch.ops.torch_conv, name + "_split")
     if isinstance(func, OpOverload):
-        return name, names, getattr(of_shards, func._overloadname)
-    return name, names, of_shards.default if of_shards.overloads() == ["default"] else of_shards
+        return name, names, getattr(split_form, func._overloadname)
+    return name, names, split_form.default if split_form.overloads() == ["default"] else split_form
 
 
 def _refusal(name: str) -> str:
@@ -118,11 +118,11 @@ def gradients_of(*wholes: SplitTensor) -> Any:
 
 
 def _run(
-    func: Any, of_shards: Callable[..., list[Tensor]], whole: SplitTensor, args: Sequence[Any], kwargs: dict[str, Any]
+    func: Any, split_form: Callable[..., list[Tensor]], whole: SplitTensor, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> SplitTensor:
     dim, dims = whole._dim, whole.dim()
     if whole._ready is None or recording() or not whole._ready.arriving():
-        shards = of_shards(whole.shards, *args, dim=dim, **kwargs)
+        shards = split_form(whole.shards, *args, dim=dim, **kwargs)
         return whole._of(shards, _dim_after(dim, dims, shards[0].dim()))
     read = shards_read(func, whole, args, kwargs)
     devices, arrivals = whole.spec.devices, Arrivals(whole._shards, whole._ready)
@@ -132,7 +132,7 @@ def _run(
         # for the shard here. That stream also waits for the reader.
         for j in dict.fromkeys(j for i in group for j in read[i]):
             arrivals.wait(j)
-        shards = of_shards(whole._shards, *args, dim=dim, wanted=group, **kwargs)
+        shards = split_form(whole._shards, *args, dim=dim, wanted=group, **kwargs)
         done = {device: arrivals.stream(device).record_event() for device in {devices[i] for i in group}}
         results.update((i, (shard, done[devices[i]])) for i, shard in zip(group, shards, strict=True))
     shards = [results[i][0] for i in range(len(devices))]

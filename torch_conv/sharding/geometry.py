@@ -34,7 +34,7 @@ class Footprint(NamedTuple):
     middle: int
     out: int
     group: int = 1
-    border: int = 0  # its number in BORDERS
+    border: int = 0  # the border's index in BORDERS
 
     @property
     def is_circular(self) -> bool:
@@ -79,7 +79,7 @@ class Piece:
     skip: int  # outputs of the piece before the wanted ones
     count: int  # wanted outputs
     cut: tuple[int, int]  # rows of the piece to which the wanted outputs belong
-    cut_skip: int  # outputs that belong to those rows, before the wanted ones
+    cut_skip: int  # outputs that belong to the rows of `cut`, before the wanted ones
     rows: tuple[tuple[int, int], ...]  # ranges (begin, end) in order
 
 
@@ -93,7 +93,7 @@ def piece_for(first: int, last: int, n: int, footprint: Footprint, held: Sequenc
 class Run:
     """Rows of one rank, in the order in which another rank reads them."""
 
-    owner: int  # the shard that holds them; -1 for the border's value
+    owner: int  # the shard that holds the rows; -1 for the border's value
     first: int  # the lowest row, counted from the owner's first row
     count: int
     step: int = 1  # -1: from the last row to the first; 0: one row `count` times
