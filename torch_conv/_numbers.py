@@ -26,7 +26,7 @@ def refuse_gradient(name: str, argument: str, value: Any) -> None:
 
 
 def refuse_gradients(name: str, numbers: dict[str, bool], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuses such arguments of a call. `numbers` maps all arguments in order to whether they take numbers."""
+    """Refuses numbers that require a gradient. `numbers` maps all arguments in order to whether they take numbers."""
     for argument, value in (*zip(numbers, args, strict=False), *kwargs.items()):
         if isinstance(value, Tensor) and numbers.get(argument):
             refuse_gradient(name, argument, value)

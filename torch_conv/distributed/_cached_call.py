@@ -26,7 +26,8 @@ from torch_conv.distributed._symmetric_memory import Puts
 class CachedCall:
     """The operator of a call, its plan, and its arguments but for the image.
 
-    `fixed` holds the arguments of all such calls, `passed` the positions of those that each caller passes.
+    `fixed` holds the arguments that all these calls share. `passed` maps each other argument to its position in the
+    call's values.
     """
 
     def __init__(self, forms: OperatorForms, plan: RankPlan, fixed: Arguments, passed: dict[str, int]) -> None:

@@ -102,7 +102,7 @@ class Exchange:
         return pending
 
     def _puts_for(self, group: dist.ProcessGroup, local: Tensor, dim: int) -> Puts | None:
-        """The exchange through symmetric memory; None, on all ranks, without such memory or if a slot is too small."""
+        """The exchange through symmetric memory. All ranks get None without this memory, or if a slot is too small."""
         buffer = buffer_of(group, local.device)
         if buffer is None:
             return None
@@ -113,7 +113,7 @@ class Exchange:
         return self._puts[key]
 
     def by_puts(self, local: Tensor, dim: int) -> tuple[Puts, list[list[Tensor | None]]] | None:
-        """The exchange of such tensors, and for each slot this rank's parts, with None for the whole of `local`.
+        """The exchange of tensors like `local`, and for each slot this rank's parts, with None for all of `local`.
 
         Returns None without symmetric memory, for another memory format, or if `local` is not one of the parts.
         """

@@ -105,7 +105,7 @@ class ShardedCall:
     def fail(self, error: BaseException) -> None:
         """Ends this rank's call with an error.
 
-        No other rank waits for this one after its comparison and its last exchange, if both succeeded.
+        Other ranks do not wait for this rank once its comparison and its last exchange have succeeded.
         """
         plan = self._only_plan
         is_over = plan is not None and not plan.cuts_channels and all(halo.exchange.is_over for halo in plan.halos)

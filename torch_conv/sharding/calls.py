@@ -128,8 +128,8 @@ def _run(
     devices, arrivals = whole.spec.devices, Arrivals(whole._shards, whole._ready)
     results: dict[int, tuple[Tensor, torch.cuda.Event]] = {}
     for group in groups_of(whole._turns, devices, read, arrivals.over):
-        # In the operator, a stream that reads another device's rows waits for that device's current stream, which waits
-        # for the shard here. That stream also waits for the reader.
+        # Here the current stream of a read shard's device waits for the shard. In the operator, a stream that reads
+        # another device's rows waits for that device's current stream, which then waits for the reading stream.
         for j in dict.fromkeys(j for i in group for j in read[i]):
             arrivals.wait(j)
         shards = split_form(whole._shards, *args, dim=dim, wanted=group, **kwargs)

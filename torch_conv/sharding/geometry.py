@@ -63,7 +63,7 @@ def footprints_of(call: Callable[[Tensor], Any], like: Tensor, shape: Sequence[i
 
 
 def chunk_bounds(n: int, parts: int) -> list[int]:
-    """The bounds of torch.chunk for `n` rows, which are also those of a DTensor."""
+    """The bounds of the parts of `n` rows by torch.chunk, and so by a DTensor."""
     step = -(-n // parts)
     return [min(i * step, n) for i in range(parts + 1)]
 
