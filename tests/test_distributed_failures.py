@@ -16,7 +16,8 @@ from torch.distributed.tensor import Shard, distribute_tensor
 
 import torch_conv
 import torch_conv.distributed as sharded
-from torch_conv.distributed import _outputs
+from torch_conv.distributed import _outputs, _plan, _verify
+from torch_conv.distributed._mesh_view import mesh_view_of
 
 TIMEOUT = 1800  # seconds that a group waits: ten times the limit of a test, so a rank that is gone is noticed before
 
@@ -106,3 +107,41 @@ def test_a_rank_without_memory_for_its_result_goes_on(tmp_path):
     for name in ("cached", "with a gradient"):
         assert told[f"{name}, rank 0"] == ("True", "True", "True")
         assert told[f"{name}, rank 1"] == ("True", "OutOfMemoryError: no memory", "True")
+
+
+def fail_before_an_exchange(rank: int, file: str, answers: mp.Queue) -> None:
+    """Compared calls from the cache, on an image that is cut along channels, so that its plan has no halo."""
+    mesh = mesh_of_two(rank, file, 20)
+    whole = torch.arange(128.0).view(2, 8, 8)
+    image, kernel = distribute_tensor(whole, mesh, [Shard(0)]), torch.ones(3, 3)
+    expected = torch_conv.filter2d(whole, kernel).chunk(2, 0)[rank]
+
+    def is_right() -> bool:
+        return torch.equal(sharded.filter2d(image, kernel).to_local(), expected)
+
+    no_memory = mock.patch.object(_plan.RankPlan, "cut_kernels", side_effect=torch.OutOfMemoryError("no memory"))
+    no_group = mock.patch.object(_verify, "gathered", side_effect=sharded.ExchangeError("no connection"))
+    with sharded.verify(True):
+        first = said(is_right)
+        with no_memory if rank == 1 else contextlib.nullcontext():
+            failed = said(is_right)
+        answers.put((f"no memory, rank {rank}", (first, failed, said(is_right))))
+        with no_group:
+            failed = said(is_right)
+    compares_counts = mesh_view_of("filter2d", mesh).progress[0].failed
+    answers.put((f"no connection, rank {rank}", (failed, compares_counts)))
+    answers.close()
+    answers.join_thread()
+    os._exit(0)
+
+
+def test_a_compared_call_from_the_cache_fails_on_all_ranks(tmp_path):
+    answers = processes.context().Queue()
+    ranks = ranks_of(fail_before_an_exchange, f"{tmp_path}/meet", answers)
+    told = dict(answers.get(timeout=60) for _ in range(4))
+    for process in ranks:
+        process.join(timeout=30)
+    assert told["no memory, rank 0"] == ("True", "RankError: filter2d: rank 1 refused the call", "True")
+    assert told["no memory, rank 1"] == ("True", "OutOfMemoryError: no memory", "True")
+    for rank in (0, 1):
+        assert told[f"no connection, rank {rank}"] == ("filter2d: no connection", True)

@@ -1,4 +1,4 @@
-"""Files that commands write: checked before any work, written whole or not at all."""
+"""Files that commands write. A command checks them before any work, and writes a file completely or not at all."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def check_file(path: Path | None, force: bool) -> None:
             raise UsageError(f"{path} is a folder")
         if is_device(path):
             return
-        there = path.exists()
-        if there and not force:
+        is_there = path.exists()
+        if is_there and not force:
             raise UsageError(f"{path} exists already; --force replaces it")
         target = _target(path)
         _check_access(path, target.parent, os.W_OK | os.X_OK)
-        if there:
+        if is_there:
             _check_access(path, target, os.W_OK)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {reason(error)}") from error
@@ -40,12 +40,12 @@ def check_folder(path: Path | None) -> None:
     if path is None:
         return
     try:
-        place = _target(path)
-        while not place.exists():
-            place = place.parent
-        if not place.is_dir():
-            raise UsageError(f"{path} cannot be a folder: {path if path.exists() else place} is a file")
-        _check_access(path, place, os.W_OK | os.X_OK)
+        folder = _target(path)
+        while not folder.exists():
+            folder = folder.parent
+        if not folder.is_dir():
+            raise UsageError(f"{path} cannot be a folder: {path if path.exists() else folder} is a file")
+        _check_access(path, folder, os.W_OK | os.X_OK)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {reason(error)}") from error
 
@@ -58,18 +58,17 @@ def make_folder(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes, force: bool = True) -> None:
-    """Writes all of `content` or, after one sentence, nothing.
+    """Writes all of `content`, or raises a UsageError and writes nothing.
 
-    The content goes to a temporary file in the target's folder, which is then renamed.
-
-    Without `force` a file that has appeared since `check_file` stays as it is.
+    The content goes to a temporary file in the target's folder, which is then renamed. Without `force`, the function
+    replaces no file that has appeared since `check_file`.
     """
     try:
         if is_device(path):
             with path.open("wb") as file:
                 file.write(content)
         else:
-            _write_beside(_target(path), content, force)
+            _write_and_rename(_target(path), content, force)
     except FileExistsError as error:
         raise UsageError(f"{path} exists already; --force replaces it") from error
     except OSError as error:
@@ -96,12 +95,12 @@ def _target(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _check_access(path: Path, place: Path, mode: int) -> None:
-    if not os.access(place, mode, effective_ids=True):
+def _check_access(path: Path, accessed: Path, mode: int) -> None:
+    if not os.access(accessed, mode, effective_ids=True):
         raise UsageError(f"{path} cannot be written: permission denied")
 
 
-def _write_beside(target: Path, content: bytes, force: bool) -> None:
+def _write_and_rename(target: Path, content: bytes, force: bool) -> None:
     part = target.with_name(f".torch-conv-{secrets.token_hex(8)}")
     try:
         with part.open("xb") as file:

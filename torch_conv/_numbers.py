@@ -26,7 +26,7 @@ def refuse_gradient(name: str, argument: str, value: Any) -> None:
 
 
 def refuse_gradients(name: str, numbers: dict[str, bool], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuses such arguments of a call. `numbers` maps all arguments in order to whether they take numbers."""
+    """Refuses numbers that require a gradient. `numbers` maps all arguments in order to whether they take numbers."""
     for argument, value in (*zip(numbers, args, strict=False), *kwargs.items()):
         if isinstance(value, Tensor) and numbers.get(argument):
             refuse_gradient(name, argument, value)
@@ -45,7 +45,7 @@ def kind_of(value: Any) -> str:
 
 
 def refuse_fraction(name: str, argument: str, value: Any) -> None:
-    """Refuses a floating-point tensor, alone or in a list, for an argument that takes integers."""
+    """Refuses a floating-point tensor, or a list with one, for an argument that takes integers."""
     for number in value if isinstance(value, (tuple, list)) else (value,):
         if type(number) is not int and isinstance(number, Tensor) and not is_whole(number):
             raise TypeError(f"{name}: {argument} must be of type int, got {kind_of(number)}")

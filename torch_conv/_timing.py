@@ -22,7 +22,7 @@ __all__ = ["enqueue_seconds", "interleaved", "median", "queue_sampler", "sampler
 Function = Callable[[], object]
 
 SAMPLE_SECONDS = 2e-3  # the least length of a sample; events and clocks resolve 0.5 us
-CPU_SAMPLE_SECONDS = 20e-3  # longer, because the first calls of a sample find other caches
+CPU_SAMPLE_SECONDS = 20e-3  # longer, because the first calls of a sample miss the caches
 MOST_CALLS = 4096  # in one sample
 WARMING_SECONDS = 0.3  # before the first sample of a process on the CPU
 QUEUE_SECONDS = 20e-3  # of one queue; a wait for two idle GPUs takes 20 us
@@ -216,8 +216,8 @@ def _cuda_sampler(calls: list[Function], warmup: int, graph: bool) -> Callable[[
 def _spinning_sampler(calls: list[Function], device: int) -> Callable[[], float]:
     """Samples of short queues behind a spinning kernel, during which the host queues the calls.
 
-    The spinning time doubles until the host queues all calls in it; if that fails, the same with a single call. If that
-    fails too, no kernel spins, and the samples include the host's time.
+    The spinning time doubles until the host queues all calls in it. If the longest spin is too short, a queue has a
+    single call. If it is too short for one call, no kernel spins, and the samples include the host's time.
     """
     turn = itertools.cycle(calls)  # each queue continues with the next buffer
     results: deque[object] = deque(maxlen=len(calls))

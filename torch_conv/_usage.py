@@ -1,4 +1,4 @@
-"""Refusals of the command line and of the programs beside it: one sentence, exit status 2."""
+"""Refusals of the command line and of the project's programs: one sentence, exit status 2."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class SplitTensor:
     """A tensor in contiguous parts along one dimension, on one or several devices.
 
     `split` and `SplitTensor.from_shards` make one. The functions of torch_conv take it in place of their first tensor
-    and return one, as do all operators with a `_split` form. Shard i of the result lies on the device of shard i,
+    and return one, as do all operators with a `_split` form. Shard i of the result is on the device of shard i,
     ready on the current stream. Devices with peer access read each other's rows; no rows are exchanged beforehand. The
     bits are those of one device, except with tensor cores and FFT, which each shard uses where its own rows allow.
 

@@ -51,7 +51,7 @@ def convolution_backward(
     groups: int,
     wanted: Sequence[str],
 ) -> dict[str, Tensor]:
-    """The `wanted` gradients among "input", "weight" and "bias". The values of `weight` count for "input" alone."""
+    """The `wanted` gradients among "input", "weight" and "bias". Only the one for "input" reads values of `weight`."""
     if is_half_on_the_cpu(grad):
         operands = grad.float(), image.float(), weight.float()
         found = convolution_backward(*operands, stride, padding, dilation, groups, wanted)

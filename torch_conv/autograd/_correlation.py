@@ -23,7 +23,7 @@ from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._composites import sum_dtype
 
 
-class Spacing(NamedTuple):
+class StrideDilation(NamedTuple):
     """Stride and dilation of each axis."""
 
     stride: Sequence[int]
@@ -44,7 +44,7 @@ _FILTERS = {2: torch.ops.torch_conv.filter2d.default, 3: torch.ops.torch_conv.fi
 def correlate(
     image: Tensor,
     kernel: Tensor,
-    spacing: Spacing,
+    steps: StrideDilation,
     algorithm: str = "auto",
     padding: str = "valid",
     anchor: Sequence[int] | None = None,
@@ -53,47 +53,47 @@ def correlate(
     given: dict[str, Any] = {}  # without defaults, because torch takes host time for each argument
     if algorithm != "auto":
         given["algorithm"] = algorithm
-    if max(spacing.stride) > 1:
-        given["stride"] = spacing.stride
-    if max(spacing.dilation) > 1:
-        given["dilation"] = spacing.dilation
+    if max(steps.stride) > 1:
+        given["stride"] = steps.stride
+    if max(steps.dilation) > 1:
+        given["dilation"] = steps.dilation
     if anchor is not None:
         given["anchor"] = anchor
     if image.dtype != sum_dtype(image):
         given["output_dtype"] = sum_dtype(image)
-    operator = _FILTERS[spacing.axes]
+    operator = _FILTERS[steps.axes]
     if runs_eagerly(image):
         return below_autograd(operator, image, kernel, "constant", padding=padding, **given)
     return operator(image, kernel, "constant", padding=padding, **given)
 
 
-def spread(grad: Tensor, sizes: Sequence[int], k: Sequence[int], spacing: Spacing) -> Tensor:
+def spread(grad: Tensor, sizes: Sequence[int], k: Sequence[int], steps: StrideDilation) -> Tensor:
     """Places each output at the first pixel of its footprint, in an image of `sizes` with a halo of zeros."""
     pads: list[int] = []
-    dense = all(s == 1 for s in spacing.stride)
-    full = list(grad.shape[: grad.dim() - spacing.axes])
+    is_dense = all(s == 1 for s in steps.stride)
+    full_shape = list(grad.shape[: grad.dim() - steps.axes])
     index: list[Any] = [...]
-    for axis in range(spacing.axes):
-        halo, s = (k[axis] - 1) * spacing.dilation[axis], spacing.stride[axis]
-        outputs = grad.shape[axis - spacing.axes]
+    for axis in range(steps.axes):
+        halo, s = (k[axis] - 1) * steps.dilation[axis], steps.stride[axis]
+        outputs = grad.shape[axis - steps.axes]
         pads = [halo, halo + sizes[axis] - halo - outputs, *pads]
-        full.append(sizes[axis] + halo)
+        full_shape.append(sizes[axis] + halo)
         index.append(slice(halo, halo + (outputs - 1) * s + 1 if outputs else halo, s))
-    if dense:
+    if is_dense:
         return F.pad(grad, pads)
-    zeros = grad.new_zeros(full)
+    zeros = grad.new_zeros(full_shape)
     zeros[tuple(index)] = grad
     return zeros
 
 
 def image_adjoint(
-    grad: Tensor, kernel: Tensor, sizes: Sequence[int], spacing: Spacing, algorithm: str = "auto"
+    grad: Tensor, kernel: Tensor, sizes: Sequence[int], steps: StrideDilation, algorithm: str = "auto"
 ) -> Tensor:
     """The gradient of `correlate` in an image of `sizes`."""
-    axes = spacing.axes
+    axes = steps.axes
     k = kernel.shape[kernel.dim() - axes :]
-    unit = Spacing([1] * axes, spacing.dilation)
-    return correlate(spread(grad, sizes, k, spacing), flipped(kernel, axes), unit, algorithm)
+    unit = StrideDilation([1] * axes, steps.dilation)
+    return correlate(spread(grad, sizes, k, steps), flipped(kernel, axes), unit, algorithm)
 
 
 def same_adjoint(
@@ -103,15 +103,15 @@ def same_adjoint(
     axes = len(before)
     k = kernel.shape[kernel.dim() - axes :]
     anchor = [n - 1 - b // d if n > 1 else 0 for n, b, d in zip(k, before, dilation, strict=True)]
-    return correlate(grad, flipped(kernel, axes), Spacing([1] * axes, dilation), algorithm, "same", anchor)
+    return correlate(grad, flipped(kernel, axes), StrideDilation([1] * axes, dilation), algorithm, "same", anchor)
 
 
-def kernel_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], spacing: Spacing) -> Tensor:
+def kernel_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: StrideDilation) -> Tensor:
     """The gradient of `correlate` in a kernel of `shape`, in the dtype of sums.
 
     Each plane is a group of one depthwise convolution, so the order of sums is fixed.
     """
-    axes = spacing.axes
+    axes = steps.axes
     k = list(shape[len(shape) - axes :])
     leading = list(image.shape[: image.dim() - axes])
     planes = math.prod(leading)
@@ -120,9 +120,9 @@ def kernel_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], spacing: S
         return grad.new_zeros(list(shape), dtype=dtype)
     flat = image.to(dtype).reshape(1, planes, *image.shape[image.dim() - axes :])
     outputs = grad.to(dtype).reshape(1, planes, *grad.shape[grad.dim() - axes :])
-    each, _ = depthwise_weight_gradients(flat, outputs, k, spacing.stride, [0] * axes, spacing.dilation)
+    each, _ = depthwise_weight_gradients(flat, outputs, k, steps.stride, [0] * axes, steps.dilation)
     if each is None:
-        each = _weight_gradient_by_torch(flat, outputs, k, spacing)
+        each = _weight_gradient_by_torch(flat, outputs, k, steps)
     leading_dims = len(shape) - axes  # for samples and channels
     if leading_dims == 0:
         return each.sum(0).reshape(k)
@@ -137,17 +137,17 @@ def kernel_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], spacing: S
     return each.sum(1, keepdim=True) if surely(shape[1] == 1) else each
 
 
-def _weight_gradient_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], spacing: Spacing) -> Tensor:
-    axes, planes = spacing.axes, flat.shape[1]
+def _weight_gradient_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], steps: StrideDilation) -> Tensor:
+    axes, planes = steps.axes, flat.shape[1]
     for axis in range(axes):  # crops pixels that no output reads
         dim = axis + 2
-        footprint = (outputs.shape[dim] - 1) * spacing.stride[axis] + (k[axis] - 1) * spacing.dilation[axis] + 1
+        footprint = (outputs.shape[dim] - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
         flat = flat.narrow(dim, 0, footprint)
-    one = surely(planes == 1)  # torch needs two groups for a depthwise convolution, so a group of zeros is added
-    groups = 2 if one else planes
-    if one:
+    is_one_plane = surely(planes == 1)  # torch needs two groups for a depthwise convolution: a group of zeros is added
+    groups = 2 if is_one_plane else planes
+    if is_one_plane:
         flat, outputs = (torch.cat([t, torch.zeros_like(t)], 1) for t in (flat, outputs))
     kernel = flat.new_zeros(()).expand(groups, 1, *k)
     no_pads = [0] * axes
-    found = convolution_backward(outputs, flat, kernel, spacing.stride, no_pads, spacing.dilation, groups, ("weight",))
+    found = convolution_backward(outputs, flat, kernel, steps.stride, no_pads, steps.dilation, groups, ("weight",))
     return found["weight"].narrow(0, 0, planes)

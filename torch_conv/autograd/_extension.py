@@ -106,7 +106,7 @@ def fold(extended: Tensor, border: str, sizes: Sequence[int], before: Sequence[i
     """The adjoint of the linear part of `extend`: an image of `sizes`."""
     axes = len(sizes)
     # Host time of torch's operator and of the slices: 10 and 47 us for 2x3x8x8, 49 and 55 us for 2x3x64x64. On CUDA
-    # the order of its sums is not fixed.
+    # the order of the operator's sums is not fixed.
     if extended.is_cpu and extended.dim() in (3, 4) and extended.numel() < 1 << 14 and runs_eagerly(extended):
         after = [extended.shape[dim - axes] - b - n for dim, n, b in zip(range(axes), sizes, before, strict=True)]
         if _torch_can_pad(border, sizes, before, after):

@@ -16,9 +16,8 @@ from torch.autograd import Function, forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from torch_conv._tangents import REFUSAL, has_tangent
-from torch_conv.dispatch.operators import Signature
+from torch_conv.dispatch.operators import Arguments, Signature
 
-Arguments = dict[str, Any]
 # formula(given, output, grad, wanted): the `wanted` gradients, by the arguments' names.
 Formula = Callable[..., Arguments]
 # kernel(keyset, *args, **options), without arguments that equal their defaults.
@@ -34,7 +33,7 @@ class Node(Signature):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name, _, overload = name.partition(".")
-        # As `OpOverload.redispatch`, without a Python frame.
+        # Does the work of `OpOverload.redispatch` without a Python frame.
         self.redispatch = _C._dispatch_find_schema_or_throw(f"torch_conv::{self.name}", overload).redispatch_boxed
         self.tensors = [a.name for a in self.arguments if "Tensor" in str(a.type)]
         self.lists = [a.name for a in self.arguments if "List[Tensor]" in str(a.type)]
@@ -102,14 +101,14 @@ class _ListItem(NamedTuple):
     position: int
 
 
-def differentiable_node(operator: Node, formula: Formula, linear: bool, of_output: bool = False) -> NodeFunction:
+def differentiable_node(operator: Node, formula: Formula, linear: bool, keeps_output: bool = False) -> NodeFunction:
     """The operator as a node of autograd's graph.
 
     Args:
         operator: the operator. The first argument of a `linear` one is its image.
         formula: its gradients.
         linear: linear in image and bias without an activation: only other gradients need the image's values.
-        of_output: whether the formula needs the result.
+        keeps_output: whether the formula needs the result.
     """
     lists, several_results = operator.lists, operator.public == "causal_conv1d"
 
@@ -124,7 +123,7 @@ def differentiable_node(operator: Node, formula: Formula, linear: bool, of_outpu
             if True not in ctx.needs_input_grad[_BEFORE + 1 :]:
                 image = saved.pop("input")
                 given["input"] = ImageMetadata(image.shape, image.stride(), image.dtype, image.device)
-        if of_output:
+        if keeps_output:
             saved["output"] = result
         if several_results:
             ctx.set_materialize_grads(False)
@@ -212,13 +211,13 @@ def _node(
         return super(Function, kind).apply if base is Function else kind.apply  # type: ignore
 
     apply = function(Function, forward=forward)
-    apply_apart = function(_SingleLevelFunction, forward=compute, setup_context=save)
+    apply_with_two_methods = function(_SingleLevelFunction, forward=compute, setup_context=save)
 
     def at_one_level(*inputs: Any) -> Any:
         if not _C._are_functorch_transforms_active():
             return apply(*inputs)
         with enable_single_level_autograd_function():
-            return apply_apart(*inputs)
+            return apply_with_two_methods(*inputs)
 
     return at_one_level
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from torch_conv.autograd._node import Arguments, Formula, tensor_of
+from torch_conv.autograd._node import Formula, tensor_of
 from torch_conv.autograd._vjp import vjp
+from torch_conv.dispatch.operators import Arguments
 from torch_conv.functional._composites import root, sum_dtype, sum_of_squares
 from torch_conv.functional._derivative_kernels import gradient_kernels, gradient_kernels3d
 
@@ -87,7 +88,7 @@ def unsharp_mask2d(given: Arguments) -> Tensor:
     sharp = image + given["amount"] * (image - blurred)
     if given["border_type"] != "zero_output":
         return sharp
-    # Positive where the kernel lies inside the image
+    # The filter of ones is positive where the footprint is inside the image.
     ones = [torch.ones_like(given[name]) for name in ("input", "kernel_x", "kernel_y")]
     return torch.where(_ops.filter2d_separable(*ones, **_border_options(given)) > 0, sharp, 0.0)
 

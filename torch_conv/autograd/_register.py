@@ -26,7 +26,7 @@ _LIBRARY = torch.library.Library("torch_conv", "IMPL")
 
 
 def register() -> None:
-    """Called once, by the package."""
+    """Registers the autograd kernels. The package calls this function once."""
     for name, operator in OPERATORS.items():
         node = Node(name)
         if operator.gradient:

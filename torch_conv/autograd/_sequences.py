@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_conv._symbols import surely
-from torch_conv.autograd._node import Arguments
 from torch_conv.autograd._vjp import vjp
+from torch_conv.dispatch.operators import Arguments
 from torch_conv.functional._composites import sum_dtype
 
 _TENSORS = ("x", "weight", "bias", "initial_states")
@@ -27,18 +27,18 @@ def causal_gradients(
         if "initial_states" in gradients and len(grads) > 1 and grads[1] is not None:
             gradients["initial_states"] = grads[1]
         return gradients
-    of_results = {name: grad for name, grad in zip(("out", "states"), grads, strict=False) if grad is not None}
-    if not of_results:
+    result_grads = {name: grad for name, grad in zip(("out", "states"), grads, strict=False) if grad is not None}
+    if not result_grads:
         return {}
 
     def run(*tensors: Tensor) -> Tensor:
         used = {**given, **dict(zip(names, tensors, strict=True))}
         before = used["initial_states"]
         inputs = torch.cat([x.new_zeros(*x.shape[:2], k - 1) if before is None else before, used["x"]], 2)
-        results = [_convolved(used, inputs) if name == "out" else inputs[..., x.shape[2] :] for name in of_results]
+        results = [_convolved(used, inputs) if name == "out" else inputs[..., x.shape[2] :] for name in result_grads]
         return torch.cat([result.reshape(-1).to(sum_dtype(x)) for result in results])
 
-    grad = torch.cat([grad.reshape(-1).to(sum_dtype(x)) for grad in of_results.values()])
+    grad = torch.cat([grad.reshape(-1).to(sum_dtype(x)) for grad in result_grads.values()])
     return dict(zip(names, vjp(run, [given[name] for name in names], grad), strict=True))
 
 
@@ -53,8 +53,8 @@ def _convolved(given: Arguments, inputs: Tensor) -> Tensor:
         length = seq_idx.shape[1]
         sums = torch.zeros((), dtype=dtype, device=inputs.device)
         for j in range(k):
-            own = F.pad(seq_idx, (k - 1, 0), value=-1)[:, j : j + length] == seq_idx
-            sums = sums + weight.to(dtype)[:, j, None] * inputs[..., j : j + length] * own[:, None]
+            is_same_sequence = F.pad(seq_idx, (k - 1, 0), value=-1)[:, j : j + length] == seq_idx
+            sums = sums + weight.to(dtype)[:, j, None] * inputs[..., j : j + length] * is_same_sequence[:, None]
         sums = sums if bias is None else sums + bias[:, None]
     result = sums if given["activation"] is None else F.silu(sums)
     return result if seq_idx is None else torch.where((seq_idx < 0)[:, None], 0.0, result)

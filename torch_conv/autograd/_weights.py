@@ -67,9 +67,9 @@ def _weight_gradient_on_cpu(
         channels innermost: 0.1 to 3
     """
     (n, c), (step, pad, spread), outputs = image.shape[:2], (stride[0], padding[0], dilation[0]), grad.shape[2:]
-    one_of_each = stride[1] == step and padding[1] == pad and dilation[1] == spread
-    short = 0 < math.prod(outputs) <= 4096  # one chain of sums for each tap
-    if not one_of_each or not short or image.numel() == 0 or not image.is_contiguous():
+    is_isotropic = stride[1] == step and padding[1] == pad and dilation[1] == spread
+    is_short = 0 < math.prod(outputs) <= 4096  # one chain of sums for each tap
+    if not is_isotropic or not is_short or image.numel() == 0 or not image.is_contiguous():
         return None
     if max(k) <= 3 and grad.shape[1] == c and grad.dtype == torch.float32 and grad.numel() * math.prod(k) > 1 << 17:
         return None

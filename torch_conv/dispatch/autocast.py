@@ -18,7 +18,7 @@ _LIBRARY = torch.library.Library("torch_conv", "IMPL")
 
 
 def register() -> None:
-    """Called once, by the package."""
+    """Registers the casts. The package calls this function once."""
     for name, operator in OPERATORS.items():
         if operator.kind == "convolution" and operator.has_split:  # `_conv_ours` is called after the casts
             for device, key in _KEYS.items():

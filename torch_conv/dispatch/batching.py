@@ -28,7 +28,7 @@ _LIBRARY = torch.library.Library("torch_conv", "IMPL")
 
 
 def register() -> None:
-    """Called once, by the package."""
+    """Registers the rules. The package calls this function once."""
     for operator in OPERATORS.values():
         rule = _RULES.get(operator.kind)
         if rule is not None and not operator.writes:
@@ -122,7 +122,7 @@ def _filter(row: Operator) -> _AtOnce:
         kernels = [(value, dim) for value, dim in zip(given, dims, strict=True) if isinstance(value, Tensor)]
         if all(dim is None and kernel.dim() == kernel_axes for kernel, dim in kernels):
             return operator(images, *args, **options), 0
-        samples = [_of_samples(kernel, dim, kernel_axes, n, b) for kernel, dim in kernels]
+        samples = [_kernel_per_sample(kernel, dim, kernel_axes, n, b) for kernel, dim in kernels]
         if len(lead) > 2 or any(kernel is None for kernel in samples):
             return None
         rows = iter(samples)
@@ -135,7 +135,7 @@ def _filter(row: Operator) -> _AtOnce:
     return at_once
 
 
-def _of_samples(kernel: Tensor, dim: int | None, axes: int, n: int, b: int) -> Tensor | None:
+def _kernel_per_sample(kernel: Tensor, dim: int | None, axes: int, n: int, b: int) -> Tensor | None:
     """A filter's kernel for the n * b samples of all examples; None if its shape does not fit b samples."""
     leading = kernel.dim() - axes - (dim is not None)  # of one example: none, (1|b), or (1|b, channels)
     if dim is None and (leading == 0 or kernel.size(0) == 1):
@@ -150,21 +150,21 @@ def _of_samples(kernel: Tensor, dim: int | None, axes: int, n: int, b: int) -> T
 
 def _convolution(row: Operator) -> _AtOnce:
     operator = overload_of(row.name)
-    groups = Signature(row.name).names.index("groups") - 3  # its position after the bias
+    groups = Signature(row.name).names.index("groups") - 3  # the position of `groups` after the bias
 
     def at_once(
         n: int, in_dims: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **options: Any
     ) -> tuple[Any, Any] | None:
         images, weights = _first(input, in_dims[0], n), _first(weight, in_dims[1], n)
-        of_bias = in_dims[2] if len(in_dims) > 2 else None
+        bias_dim = in_dims[2] if len(in_dims) > 2 else None
         axes = weights.dim() - 3
         batched = images.dim() == axes + 3
         if axes < 1 or images.dim() not in (axes + 2, axes + 3):
             return None
-        if bias is not None and bias.dim() - (of_bias is not None) != 1:
+        if bias is not None and bias.dim() - (bias_dim is not None) != 1:
             return None
         inner = channels_inner(images[0], axes)
-        if in_dims[1] is None and of_bias is None:
+        if in_dims[1] is None and bias_dim is None:
             result = operator(_samples(images, axes, inner) if batched else images, weight, bias, *args, **options)
             return (result.unflatten(0, images.shape[:2]) if batched else result), 0
         given = [*args]
@@ -177,7 +177,7 @@ def _convolution(row: Operator) -> _AtOnce:
             merged = images.movedim((0, c), (-2, -1)).flatten(-2).movedim(-1, c)
         else:
             merged = images.movedim(0, c - 1).flatten(c - 1, c)
-        biases = None if bias is None else _first(bias, of_bias, n).flatten()
+        biases = None if bias is None else _first(bias, bias_dim, n).flatten()
         result = operator(merged, weights.flatten(0, 1), biases, *given, **options)
         parts = result.unflatten(c, (n, weights.size(1)))
         if not channels_inner(result, axes):
@@ -196,11 +196,11 @@ def _sequences(row: Operator) -> _AtOnce:
         sequences = _first(x, in_dims[0], n)
         if sequences.dim() != 4 or any(dim is not None for dim in in_dims[1:3]):
             return None
-        of_samples = [
+        flat_args = [
             _first(value, dim, n).flatten(0, 1) if isinstance(value, Tensor) else value
             for value, dim in zip(args, in_dims[3:], strict=True)
         ]
-        result = operator(_samples(sequences, 1, sequences.stride(2) == 1), weight, bias, *of_samples)
+        result = operator(_samples(sequences, 1, sequences.stride(2) == 1), weight, bias, *flat_args)
         result = tree_map(lambda t: t.unflatten(0, sequences.shape[:2]), result)
         return result, tree_map(lambda _: 0, result)
 

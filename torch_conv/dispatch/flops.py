@@ -45,7 +45,7 @@ class _Registration:
 
 
 def register() -> None:
-    """Called once, by the package."""
+    """Registers the formulas. The package calls this function once."""
     counter = sys.modules.get(_COUNTER)
     if counter is not None:
         _add(counter)

@@ -14,7 +14,7 @@ import torch
 from torch._ops import OpOverload
 
 # The arguments of a call by name.
-Arguments = Mapping[str, Any]
+Arguments = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ def _derivative_taps(given: Arguments) -> int:
 
 
 _MODES = ("sobel", "diff", "scharr", "prewitt")
-_ROWS2 = {"kernel_x": 1, "kernel_y": 1}
-_ROWS3 = {**_ROWS2, "kernel_z": 1}
+_XY = {"kernel_x": 1, "kernel_y": 1}
+_XYZ = {**_XY, "kernel_z": 1}
 
 
 def _filter(name: str, axes: int, kernels: Mapping[str, int], gradient: str, **facts: Any) -> Operator:
@@ -170,10 +170,10 @@ def _causal(name: str) -> Operator:
 
 _ROWS = (
     _filter("filter2d", 2, {"kernel": 2}, "filter"),
-    _filter("filter2d_separable", 2, _ROWS2, "separable"),
+    _filter("filter2d_separable", 2, _XY, "separable"),
     _box("box2d", 2),
     _filter("filter3d", 3, {"kernel": 3}, "filter"),
-    _filter("filter3d_separable", 3, _ROWS3, "separable"),
+    _filter("filter3d_separable", 3, _XYZ, "separable"),
     _box("box3d", 3),
     _chain(
         "gradient2d",
@@ -186,15 +186,13 @@ _ROWS = (
         check=_check_order,
     ),
     _chain("sobel2d", 2, {}, 2 * 9, widening=2, linear=False),
-    _chain("gaussian_sobel2d", 2, _ROWS2, 2 * 9, widening=2, choices={"magnitude": ("l1", "l2")}, linear=False),
+    _chain("gaussian_sobel2d", 2, _XY, 2 * 9, widening=2, choices={"magnitude": ("l1", "l2")}, linear=False),
     _chain("separable_sum2d", 2, {"kernels_x": 1, "kernels_y": 1}, check=_check_terms),
-    _chain("unsharp_mask2d", 2, _ROWS2),
-    # Two derivatives for each three results
-    _chain(
-        "structure_tensor2d", 2, _ROWS2, 2 * 3, widening=2, planes=lambda _: 3, choices={"mode": _MODES}, linear=False
-    ),
-    _chain("thin_edges2d", 2, _ROWS2, 2 * 9, widening=4, linear=False, keeps_output=True),
-    _chain("gaussian_gradient3d", 3, _ROWS3, 3 * 3, widening=2, choices={"mode": ("diff", "sobel")}, linear=False),
+    _chain("unsharp_mask2d", 2, _XY),
+    # Three results share the taps of two derivatives.
+    _chain("structure_tensor2d", 2, _XY, 2 * 3, widening=2, planes=lambda _: 3, choices={"mode": _MODES}, linear=False),
+    _chain("thin_edges2d", 2, _XY, 2 * 9, widening=4, linear=False, keeps_output=True),
+    _chain("gaussian_gradient3d", 3, _XYZ, 3 * 3, widening=2, choices={"mode": ("diff", "sobel")}, linear=False),
     _convolution("conv1d", 1),
     _convolution("conv2d", 2),
     _convolution("conv3d", 3),
@@ -214,7 +212,7 @@ _ROWS = (
 )
 OPERATORS = {operator.name: operator for operator in _ROWS}
 _WITHOUT_QUERY = ("_conv_ours", "causal_conv1d_states_out", "_weight_gradient_or_torch")
-# Schemas without a row: they take no tensors of users, or their callers handle all of the above.
+# Schemas without a row. They take no tensors of users, or their callers handle gradients, vmap and fakes.
 UTILITIES = (
     "_conv",
     *("_stepwise_passes", "_stepwise_means", "_stepwise_window"),

@@ -38,8 +38,8 @@ class QueryMode(TorchDispatchMode):
         if "out" in given:
             return None
         if self._question == "footprint":
-            return given["input"]  # the caller ignores it
-        from torch_conv.fakes.registration import result_of  # it imports this file
+            return given["input"]  # the caller ignores the result
+        from torch_conv.fakes.registration import result_of  # that module imports this one
 
         overload = "" if func._overloadname == "default" else f".{func._overloadname}"
         return result_of(name + overload, args, kwargs or {})

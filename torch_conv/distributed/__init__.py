@@ -57,7 +57,7 @@ P = ParamSpec("P")
 def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
     """A function of torch_conv.functional, for DTensors."""
     name, bind = function.__name__, _binder(function)
-    of_tensors: Callable[..., Any] = function  # also takes a `Sharded`
+    tensor_function: Callable[..., Any] = function  # also takes a `Sharded`
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -98,7 +98,7 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             whole = Sharded.of(image, local, call)
             result = call.run_cached_plan(whole)
             if result is None:
-                result = of_tensors(whole, **given)
+                result = tensor_function(whole, **given)
                 call.agree(whole.device)
                 call.cache_call(whole, result)
         if sources:

@@ -1,4 +1,13 @@
-"""Cached calls: the one operator of an earlier call with its arguments, and its recorded launches."""
+"""Cached calls: the one operator of an earlier call with its arguments, and its recorded launches.
+
+Caches of a call, from the fastest to the slowest:
+
+    method                        holds                                    a call still runs
+    CachedLaunches.run            an exchange and a launch graph           one call of C++
+    ShardedCall.run_cached        a CachedCall: operator, plan, spec       the exchange and the operator
+    ShardedCall.run_cached_plan   the same, for compared calls, gradients  also the comparison, autograd and DTensor
+    MeshView.cached               plans, exchanges, dimensions             also the function and its checks
+"""
 
 from __future__ import annotations
 
@@ -7,16 +16,18 @@ from typing import Any
 
 from torch import Tensor
 
+from torch_conv.dispatch.operators import Arguments
 from torch_conv.distributed._mesh_view import NoKey, key_of
 from torch_conv.distributed._outputs import outputs_in
-from torch_conv.distributed._plan import Arguments, OperatorForms, RankPlan
+from torch_conv.distributed._plan import OperatorForms, RankPlan
 from torch_conv.distributed._symmetric_memory import Puts
 
 
 class CachedCall:
     """The operator of a call, its plan, and its arguments but for the image.
 
-    `fixed` holds the arguments of all such calls, `passed` the positions of those that each caller passes.
+    `fixed` holds the arguments that all these calls share. `passed` maps each other argument to its position in the
+    call's values.
     """
 
     def __init__(self, forms: OperatorForms, plan: RankPlan, fixed: Arguments, passed: dict[str, int]) -> None:
@@ -27,7 +38,7 @@ class CachedCall:
 
     @classmethod
     def of(cls, forms: OperatorForms, plan: RankPlan, rest: Arguments, values: Sequence[Any]) -> CachedCall | None:
-        """None if an argument depends on a value that lies on a GPU, because keys do not hold such values."""
+        """None if an argument depends on a value on a GPU, because keys do not hold such values."""
         positions = {id(value): i for i, value in enumerate(values) if isinstance(value, Tensor)}
         passed = {name: positions[id(value)] for name, value in rest.items() if id(value) in positions}
         if any(is_on_gpu(value) for i, value in enumerate(values) if i not in passed.values()):

@@ -21,7 +21,7 @@ from torch_conv.distributed._symmetric_memory import Puts, SymmetricBuffer, buff
 from torch_conv.distributed._verify import Check
 from torch_conv.sharding.geometry import BORDERS, Run, runs_of
 
-_EXTENDING = BORDERS[:5]  # all but 'skip' and 'zero_output', which do not extend an image
+_EXTENDING = tuple(border for border in BORDERS if border not in ("skip", "zero_output"))  # borders that add pixels
 Message = tuple[Callable[..., dist.Work], Tensor, int]  # group.send or group.recv, the rows, the other rank
 
 
@@ -57,7 +57,7 @@ class Exchange:
     def post(self, local: Tensor, dim: int, reuses: bool = False) -> PendingExchange:
         """Starts to send rows of `local` and to receive this rank's runs. The host waits in a group's first call only.
 
-        With `reuses`, received rows may lie in memory that the call after the next overwrites.
+        With `reuses`, received rows may be in memory that the call after the next overwrites.
         """
         group = self.view.group(self.mesh_dim)
         if self.progress.failed:
@@ -102,18 +102,18 @@ class Exchange:
         return pending
 
     def _puts_for(self, group: dist.ProcessGroup, local: Tensor, dim: int) -> Puts | None:
-        """The exchange through symmetric memory; None, on all ranks, without such memory or if a slot is too small."""
+        """The exchange through symmetric memory. All ranks get None without this memory, or if a slot is too small."""
         buffer = buffer_of(group, local.device)
         if buffer is None:
             return None
         key = (dim, local.shape, local.dtype)
         if key not in self._puts:
-            with torch.inference_mode(False):  # its tensors then serve calls in either mode
+            with torch.inference_mode(False):  # the tensors then serve calls in either mode
                 self._puts[key] = self.address(buffer, _with_rows(local.shape, dim, 1), dim, local.dtype)
         return self._puts[key]
 
     def by_puts(self, local: Tensor, dim: int) -> tuple[Puts, list[list[Tensor | None]]] | None:
-        """The exchange of such tensors, and for each slot this rank's parts, with None for the whole of `local`.
+        """The exchange of tensors like `local`, and for each slot this rank's parts, with None for all of `local`.
 
         Returns None without symmetric memory, for another memory format, or if `local` is not one of the parts.
         """
@@ -137,13 +137,13 @@ class Exchange:
         first_rows: list[int] = []
         sent: tuple[list[Tensor], ...] = ([], [])
         received: tuple[list[Tensor], ...] = ([], [])
-        are_any = False
+        has_remote = False
         for reader, receives in enumerate(self._all_receives):
             remote = [receive for receive in receives if receive[0] not in (reader, -1)]
             begins = offsets([rows * size for *_, rows in remote])
             if begins is None:
                 return None
-            are_any = are_any or bool(remote)
+            has_remote = has_remote or bool(remote)
             for (owner, first, rows), begin in zip(remote, begins, strict=True):
                 shape = _with_rows(row, dim, rows)
                 if owner == self._me:
@@ -154,7 +154,7 @@ class Exchange:
                         received[slot].append(target)
                     if owner == self._me:
                         sent[slot].append(target)
-        return Puts(buffer, dim, first_rows, sent, received) if are_any else None
+        return Puts(buffer, dim, first_rows, sent, received) if has_remote else None
 
 
 class PendingExchange:
@@ -168,7 +168,7 @@ class PendingExchange:
             progress.stages += 1
         self.parts: list[Tensor | None] = []
         self.works: list[dist.Work] = []
-        self.messages: list[Tensor] = []  # keeps their memory until the end
+        self.messages: list[Tensor] = []  # keeps the tensors' memory until the end
         self.copies: list[tuple[Tensor, Tensor]] = []  # (target in the image's memory format, source)
 
     def wait(self) -> list[Tensor | None]:
@@ -215,7 +215,7 @@ _opened: weakref.WeakSet[dist.ProcessGroup] = weakref.WeakSet()
 
 
 def _in_one_launch(group: dist.ProcessGroup, device: torch.device, messages: list[Message]) -> dist.Work:
-    """Does the work of dist.batch_isend_irecv, which takes the host several times as long."""
+    """Starts all messages in one launch. dist.batch_isend_irecv takes the host several times as long."""
     group._start_coalescing(device)
     for carry, tensor, peer in messages:
         carry([tensor], peer, 0)

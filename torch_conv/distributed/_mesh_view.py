@@ -90,11 +90,12 @@ def mesh_view_of(name: str, mesh: DeviceMesh) -> MeshView:
     at = mesh.get_coordinate()
     if at is None:
         raise ValueError(f"{name}: this rank, {dist.get_rank()}, must be one of the mesh's")
-    # Equal meshes share a view: mesh["rows"] returns a new one each time. This search takes as long as a call.
+    # Equal meshes share a view: mesh["rows"] returns a new one each time. The search takes as long as a call.
     equal = (view for _, view in _views.values() if view.mesh == mesh and view.has_groups_of(mesh))
     view = next(equal, None) or MeshView(mesh, at)
-    while len(_views) >= _MOST_MESHES:  # first drop entries that share a view, because the view and its cache remain
-        sharing = (key for key, (known_mesh, its) in _views.items() if its.mesh is not known_mesh)
+    # Drops entries that share a view first, because the view and its cache remain.
+    while len(_views) >= _MOST_MESHES:
+        sharing = (key for key, (known_mesh, known_view) in _views.items() if known_view.mesh is not known_mesh)
         del _views[next(sharing, next(iter(_views)))]
     _views[id(mesh)] = mesh, view
     return view

@@ -21,13 +21,14 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.distributed.tensor import DTensor
 
 from torch_conv._tangents import in_forward_mode
+from torch_conv.dispatch.operators import Arguments
 from torch_conv.distributed._cached_call import CachedCall, is_on_gpu
-from torch_conv.distributed._errors import RankError
+from torch_conv.distributed._errors import ExchangeError, RankError
 from torch_conv.distributed._exchange import Exchange, assembled, fetch
 from torch_conv.distributed._mesh_view import MeshView, NoKey, key_of
 from torch_conv.distributed._outputs import outputs_of
-from torch_conv.distributed._plan import Arguments, Halo, OperatorForms, RankPlan, axis_of, footprints_by_dim, forms_of
-from torch_conv.distributed._sharded import Axis, Sharded, of_spec, parts_of, spec_of
+from torch_conv.distributed._plan import Halo, OperatorForms, RankPlan, axis_of, footprints_by_dim, forms_of
+from torch_conv.distributed._sharded import Axis, Sharded, dtensor_of, parts_of, spec_of
 from torch_conv.distributed._strips import Strips
 from torch_conv.distributed._verify import Check, verify
 from torch_conv.functional._calls import below_autograd
@@ -62,11 +63,11 @@ class ShardedCall:
         if in_forward_mode() or _C._are_functorch_transforms_active():
             return None
         local, spec = parts
-        own = (local.shape, local.stride(), local.dtype, local.device, torch.get_default_dtype())
+        shard = (local.shape, local.stride(), local.dtype, local.device, torch.get_default_dtype())
         try:
             # The spec holds mesh, placements, shape and strides. Images that share one spec compare in 0.1 us, images
             # with equal specs in 2 us.
-            key = (self.name, spec, own, tuple(kwargs), *map(key_of, values))
+            key = (self.name, spec, shard, tuple(kwargs), *map(key_of, values))
         except NoKey:
             return None
         self._key = key
@@ -83,17 +84,17 @@ class ShardedCall:
             result = below_autograd(outputs_of, forms.op, forms.split, local, rest, cached.plan)
             assert result is not None  # because the call has a spec
             cached.cache_launches(local, rest)
-        return of_spec(result, cached.spec)
+        return dtensor_of(result, cached.spec)
 
     def describe(self, image: DTensor, local: Tensor, arguments: Arguments) -> None:
         """Describes the call for the comparison between ranks."""
         self.check.describe(arguments, (image.shape, image.dtype, image.placements, local.device.type))
-        if is_on_gpu(arguments.get("sigma")):  # the function checks its values, which the key does not hold
+        if is_on_gpu(arguments.get("sigma")):  # the function checks values that the key does not hold
             self._key = self._cached_call = None
 
     def agree(self, device: torch.device) -> None:
         """Compares the call between ranks, after all checks and before all exchanges."""
-        if self.error:  # raised again for a function that caught it and tries other dtypes
+        if self.error:  # a function may catch the error and try other dtypes
             raise self.error
         try:
             self.check.agree(device)
@@ -102,9 +103,13 @@ class ShardedCall:
             raise
 
     def fail(self, error: BaseException) -> None:
-        """Ends this rank's call with an error. After its last exchange, the other ranks need no comparison."""
+        """Ends this rank's call with an error.
+
+        Other ranks do not wait for this rank once its comparison and its last exchange have succeeded.
+        """
         plan = self._only_plan
-        if plan is None or plan.cuts_channels or not all(halo.exchange.is_over for halo in plan.halos):
+        is_over = plan is not None and not plan.cuts_channels and all(halo.exchange.is_over for halo in plan.halos)
+        if not is_over or self.check.is_open or isinstance(error, ExchangeError):
             self.check.fail(error)
 
     def cache_spec(self, local: Tensor, result: DTensor) -> None:
@@ -126,12 +131,12 @@ class ShardedCall:
 
     def cache_call(self, whole: Sharded, result: Any) -> None:
         """Caches the call if it consists of one operator on the image."""
-        operators, self._operators = self._operators, []  # they refer to this object
+        operators, self._operators = self._operators, []  # the results refer to this object
         if self._key is None or len(operators) != 1:
             return
-        ((forms, plan, arguments, of_operator),) = operators
+        ((forms, plan, arguments, operator_result),) = operators
         rest = dict(arguments)
-        if rest.pop("input") is whole and of_operator is result:
+        if rest.pop("input") is whole and operator_result is result:
             self._cached_call = CachedCall.of(forms, plan, rest, self._values)
             if self._cached_call:
                 self.view.store(self._key, self._cached_call)

@@ -6,14 +6,16 @@ small shard     post | wait | X_split([above, own, below], wanted=[1])
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from torch_conv.dispatch.operators import Arguments
 from torch_conv.distributed._exchange import PendingExchange, memory_format, together
-from torch_conv.distributed._plan import Arguments, Halo, RankPlan
+from torch_conv.distributed._plan import Halo, RankPlan
 
 # Shards of more bytes are filtered during the exchange, and the strips afterwards by launches of their own. With NCCL
 # the interior must keep the GPU busy for longer than the host needs to launch all. On four NVIDIA H100, for 3x3:
@@ -23,7 +25,6 @@ from torch_conv.distributed._plan import Arguments, Halo, RankPlan
 #     1 GiB     790 us     the GPU never waits for the host
 _LARGE = {"cpu": 1 << 20, "cuda": 512 << 20}
 _FIXED_ORDER = ("direct", "separable")  # algorithms with the same bits for parts of any size
-_LEAST_TAPS = torch.ops.torch_conv._filter2d_least_taps()  # from here on, 'auto' may choose by the size of the image
 
 
 def outputs_of(
@@ -67,6 +68,12 @@ def outputs_in(result: Tensor, ranges: list[tuple[int, int, int]]) -> Tensor:
     return _dense(result) if cut else result
 
 
+@functools.cache
+def _least_taps() -> int:
+    """The taps of a 2d kernel from which on 'auto' may choose the algorithm by the size of the image."""
+    return int(torch.ops.torch_conv._filter2d_least_taps())
+
+
 def _should_overlap(local: Tensor, rest: Arguments, plan: RankPlan) -> bool:
     """Whether a shard is large, and its outputs have the same bits if parts of it are filtered."""
     if local.numel() * local.element_size() <= _LARGE.get(local.device.type, 0):
@@ -74,7 +81,7 @@ def _should_overlap(local: Tensor, rest: Arguments, plan: RankPlan) -> bool:
     if rest.get("algorithm") in _FIXED_ORDER:
         return True
     kernel: Any = rest.get("kernel")
-    is_large_kernel = plan.axes == 2 and isinstance(kernel, Tensor) and kernel.numel() >= _LEAST_TAPS
+    is_large_kernel = plan.axes == 2 and isinstance(kernel, Tensor) and kernel.numel() >= _least_taps()
     return local.dtype in (torch.float32, torch.float64) and not is_large_kernel and plan.weight is None
 
 

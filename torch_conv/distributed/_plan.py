@@ -12,13 +12,11 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
-from torch_conv.dispatch.operators import OPERATORS
+from torch_conv.dispatch.operators import OPERATORS, Arguments
 from torch_conv.distributed._exchange import Exchange
 from torch_conv.distributed._sharded import Axis, Dim, Sharded
 from torch_conv.distributed._strips import Strips
 from torch_conv.sharding.geometry import Footprint, Piece, footprints_of
-
-Arguments = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,8 @@ class Halo:
 
     def __init__(self, dim: int, piece: Piece, exchange: Exchange, strips: Strips | None) -> None:
         self.dim, self.piece, self.exchange, self.strips = dim, piece, exchange, strips
-        # The parts, cut where the rows of the wanted outputs begin and end: (part, begin, end). `wanted` lists the cut
-        # parts that hold those rows.
+        # (part, begin, end) of the parts, cut at the first and last row of the wanted outputs. `wanted` lists the cut
+        # parts between these rows.
         self._cuts: list[tuple[int, int, int]] = []
         self.wanted: list[int] = []
         row = 0
@@ -88,7 +86,7 @@ class RankPlan:
     ) -> None:
         self.axes, self.footprints, self.halos = axes, footprints, halos
         self.cuts_channels = cuts_channels  # whether ranks share the groups and weights of a convolution
-        self.has_outputs = all(halo.piece.count for halo in halos)  # whether this rank has, if the image is not empty
+        self.has_outputs = all(halo.piece.count for halo in halos)  # of an image that is not empty
         self.weight = weight.shape if weight is not None else None
         self._indices: dict[int, Tensor] | None = None
         self._dims: dict[torch.Size, tuple[Dim, ...]] = {}

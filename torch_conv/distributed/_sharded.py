@@ -143,29 +143,29 @@ class Sharded:
 
     def expand(self, sizes: Sequence[int]) -> Sharded:
         dims, local = [], []
-        for size, dim, here in zip(sizes, self.dims, self.local_shape, strict=True):
+        for size, dim, local_size in zip(sizes, self.dims, self.local_shape, strict=True):
             dims.append(dim if size == -1 else (Axis(size),))
-            local.append(here if size == -1 else size)
+            local.append(local_size if size == -1 else size)
         return self._view(self.local.expand(local), dims)
 
     def reshape(self, sizes: Sequence[int]) -> Sharded:
         """Tensor.reshape. New dimensions take whole axes, or parts of axes that are not cut."""
-        left = [axis for dim in self.dims for axis in dim]
+        remaining = [axis for dim in self.dims for axis in dim]
         dims: list[Dim] = []
         for size in sizes:
-            taken = [left.pop(0)] if size == 1 and left and left[0].size == 1 else []
+            taken = [remaining.pop(0)] if size == 1 and remaining and remaining[0].size == 1 else []
             product = 1
             while product != size:
-                if not left:
+                if not remaining:
                     raise ValueError(f"{self.call.name}: shape {tuple(self.shape)} must fit {tuple(sizes)}")
-                axis, missing = left.pop(0), size // max(1, product)
+                axis, missing = remaining.pop(0), size // max(1, product)
                 if axis.mesh_dim < 0 and axis.size > missing > 0 and axis.size % missing == 0:
-                    left.insert(0, Axis(axis.size // missing))
+                    remaining.insert(0, Axis(axis.size // missing))
                     axis = Axis(missing)
                 taken.append(axis)
                 product *= axis.size
             dims.append(tuple(taken))
-        dims[-1] += tuple(left)
+        dims[-1] += tuple(remaining)
         shaped = Sharded(self.local, dims, self.call)
         return self._view(self.local.reshape(shaped.local_shape), dims)
 
@@ -210,7 +210,7 @@ class Sharded:
         key = (DTensor, self.dims, source.shape, source.stride(), self.local.dtype)
         spec = view.cache.get(key)
         if spec is not None and not self.local.requires_grad:
-            return of_spec(self.local, spec)
+            return dtensor_of(self.local, spec)
         placements: list[Any] = [Replicate()] * len(view.shape)
         for dim, axes in enumerate(self.dims):
             for axis in axes:
@@ -243,7 +243,7 @@ def _dims_of(
     return tuple((axis,) for axis in axes), torch.Size([axis.local_size for axis in axes])
 
 
-def of_spec(local: Tensor, spec: Any) -> DTensor:
+def dtensor_of(local: Tensor, spec: Any) -> DTensor:
     """A DTensor, without DTensor.__init__, which only serves torch.compile."""
     result: DTensor = DTensor.__new__(DTensor, local, spec, requires_grad=False)
     return result
@@ -261,7 +261,7 @@ def spec_of(tensor: DTensor) -> Any:
     """The spec, with which DTensor's constructor takes 1 us and from_local 22 us; None in other torch versions."""
     try:
         spec = tensor._spec
-        return spec if of_spec(tensor.to_local().detach(), spec).shape == tensor.shape else None
+        return spec if dtensor_of(tensor.to_local().detach(), spec).shape == tensor.shape else None
     except (AttributeError, TypeError):
         return None
 

@@ -13,7 +13,9 @@ from torch import Tensor
 
 from torch_conv.sharding.geometry import Footprint, Run
 
-_FOOTPRINTS = 4  # the rows of a rank, at least, in footprints: keeps its ends apart, also with mirrored borders
+# The least rows of a rank with strips, in footprints. The footprints of its first and its last outputs are then
+# disjoint, also with mirrored borders.
+_FOOTPRINTS = 4
 
 
 class Strips:

@@ -69,7 +69,7 @@ class SymmetricBuffer:
         """Orders the current stream behind the last call's. Returns the slot of the next call."""
         if not self.is_on_same_stream:
             stream = torch.cuda.current_stream(self._index)
-            stream.wait_stream(self._stream)  # which may still read the slot of the call before the last
+            stream.wait_stream(self._stream)  # that stream may still read the slot of the call before the last
             self._stream, self._address = stream, stream.cuda_stream
         return self.next_call & 1
 
@@ -164,7 +164,7 @@ class Puts:
 
 
 def signed(t: Tensor) -> Tensor:
-    """The same bits in a dtype that torch.cat takes; it does not take uint16."""
+    """Views uint16 as int16, because torch.cat does not take uint16."""
     return t.view(torch.int16) if t.dtype == torch.uint16 else t
 
 
@@ -193,7 +193,7 @@ def buffer_of(group: dist.ProcessGroup, device: torch.device) -> SymmetricBuffer
     try:
         return buffers[group]
     except KeyError:
-        with torch.inference_mode(False):  # its tensors then serve calls in either mode
+        with torch.inference_mode(False):  # the tensors then serve calls in either mode
             buffer = buffers[group] = _set_up(group, device)
         return buffer
 

@@ -21,7 +21,7 @@ _FAKES: dict[str, Fake] = {}
 
 
 def register() -> None:
-    """Called once, by the package."""
+    """Registers the fakes. The package calls this function once."""
     for operator in OPERATORS.values():
         _FAKES.update(_fakes_of(operator))
     for name, fake in _FAKES.items():
@@ -53,10 +53,10 @@ _BY_KIND: dict[str, Callable[[Operator], Fake]] = {
 def result_of(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """An uninitialised result of an operator, on the device of its image or of its shards."""
     image: Any = args[0] if args else next(kwargs[key] for key in ("input", "x", "shards") if key in kwargs)
-    of_meta = tree_map_only(
+    meta_arguments = tree_map_only(
         Tensor, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta"), (args, kwargs)
     )
-    result = _FAKES[name](*of_meta[0], **of_meta[1])
+    result = _FAKES[name](*meta_arguments[0], **meta_arguments[1])
 
     def on(like: Tensor, device: torch.device) -> Tensor:
         return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device)

@@ -12,8 +12,8 @@ from torch_conv.dispatch.operators import Operator, Signature, split_name
 from torch_conv.fakes.shapes import in_order_of, refuse_meta
 
 
-def on_shards(operator: Operator, whole: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
-    """The fake of the operator's form on shards; `whole` is the operator's fake."""
+def on_shards(operator: Operator, operator_fake: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
+    """The fake of the operator's form on shards; `operator_fake` is the operator's fake."""
     base, axes, arguments = operator.public, operator.axes, Signature(operator.name).names
 
     def fake(
@@ -34,7 +34,7 @@ def on_shards(operator: Operator, whole: Callable[..., Tensor]) -> Callable[...,
 
         def result(n: int, like: Tensor) -> Tensor:
             shape = [n if d == dim else size for d, size in enumerate(like.shape)]
-            return whole(in_order_of(like, axes, shape, like.dtype), *args, **kwargs)
+            return operator_fake(in_order_of(like, axes, shape, like.dtype), *args, **kwargs)
 
         image = result(n, shards[0])
         at = image.dim() - from_end if from_end <= axes else dim
@@ -52,8 +52,8 @@ def on_shards(operator: Operator, whole: Callable[..., Tensor]) -> Callable[...,
             like = result(n, shards[i])
             shape = list(like.shape)
             shape[at] = starts[i + 1] - starts[i]
-            on = in_order_of(like, axes, shape, like.dtype)
-            results.append(torch.empty_strided(on.shape, on.stride(), dtype=on.dtype, device=shards[i].device))
+            part = in_order_of(like, axes, shape, like.dtype)
+            results.append(torch.empty_strided(part.shape, part.stride(), dtype=part.dtype, device=shards[i].device))
         return results
 
     return fake

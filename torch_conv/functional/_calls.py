@@ -70,24 +70,24 @@ def public(
     """
 
     def decorate(fn: Callable[Concatenate[Tensor, Rest], Tensor]) -> Public[Rest]:
-        about = _Signature(fn, keyword_only)
-        compiled = _under_compile(about, axes, exact_integers)
+        function = _PublicFunction(fn, keyword_only)
+        compiled = _under_compile(function, axes, exact_integers)
         if eager is not None:
-            call = _around_eager(about, eager, compiled)
+            call = _around_eager(function, eager, compiled)
         else:
             run = _straight_to(operator) if operator else _by_either(short, fn) if short else fn
-            call = _around_operator(about, run, of_ready_shards(operator) if operator else None, compiled)
-        public_call: Any = functools.wraps(fn)(call)
+            call = _around_operator(function, run, of_ready_shards(operator) if operator else None, compiled)
+        wrapper: Any = functools.wraps(fn)(call)
         # torch.compile counts how often it has compiled a code object: every function has one of its own.
-        public_call.__code__ = public_call.__code__.replace(co_name=fn.__name__)
-        public_call.__signature__ = about.signature.replace(parameters=about.parameters)
-        public_call.__prepare_scriptable__ = lambda: fn
-        return cast(Public[Rest], public_call)
+        wrapper.__code__ = wrapper.__code__.replace(co_name=fn.__name__)
+        wrapper.__signature__ = function.signature.replace(parameters=function.parameters)
+        wrapper.__prepare_scriptable__ = lambda: fn
+        return cast(Public[Rest], wrapper)
 
     return decorate
 
 
-class _Signature:
+class _PublicFunction:
     """A function's arguments: which are keyword-only, which take numbers, and which take integers."""
 
     def __init__(self, fn: Callable[..., Any], keyword_only: str) -> None:
@@ -113,9 +113,9 @@ class _Signature:
         return wrong or refusal_of(self.name, error)
 
 
-def _under_compile(about: _Signature, axes: int, exact_integers: bool) -> Callable[..., Any]:
+def _under_compile(function: _PublicFunction, axes: int, exact_integers: bool) -> Callable[..., Any]:
     """The call that torch.compile and torch.export trace."""
-    fn, name, numbers = about.fn, about.name, about.numbers
+    fn, name, numbers = function.fn, function.name, function.numbers
 
     def traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         refuse_gradients(name, numbers, args, kwargs)
@@ -129,19 +129,25 @@ def _under_compile(about: _Signature, axes: int, exact_integers: bool) -> Callab
 
 
 def _around_operator(
-    about: _Signature,
+    function: _PublicFunction,
     run: Callable[..., Any],
     of_shards: Callable[..., SplitTensor | None] | None,
     traced: Callable[..., Any],
 ) -> Callable[..., Any]:
     """A call of `run`, an operator or a function of operators, with the checks that operators do not make."""
-    name, first, leading, numbers, integers = about.name, about.first, about.leading, about.numbers, about.integers
-    first_integer = min(integers.values(), default=len(about.parameters))
-    looks = looks_of(name, about.signature)
+    name, first, leading, numbers, integers = (
+        function.name,
+        function.first,
+        function.leading,
+        function.numbers,
+        function.integers,
+    )
+    first_integer = min(integers.values(), default=len(function.parameters))
+    looks = looks_of(name, function.signature)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if len(args) > first:
-            raise about.too_many()
+            raise function.too_many()
         forward_mode = in_forward_mode()
         if forward_mode and has_tangent((args, kwargs)):
             raise RuntimeError(f"{name}: {REFUSAL}")
@@ -174,23 +180,25 @@ def _around_operator(
             if plain is not None:
                 return call(*plain[0], **plain[1])
             # No local name for what is raised: it would tie this frame, and so the tensors, into a cycle.
-            raise about.refusal(error, args, kwargs) from None
+            raise function.refusal(error, args, kwargs) from None
 
     return call
 
 
-def _around_eager(about: _Signature, eager: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+def _around_eager(
+    function: _PublicFunction, eager: Callable[..., Any], traced: Callable[..., Any]
+) -> Callable[..., Any]:
     """A call of `eager`, which makes all checks itself."""
-    first = about.first
+    first = function.first
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             if len(args) > first:
-                raise about.too_many()
+                raise function.too_many()
             return traced(args, kwargs)
         if is_fx_symbolic_tracing() and (tracer := _tracer_of(args, kwargs)) is not None:
             if len(args) > first:
-                raise about.too_many()
+                raise function.too_many()
             return tracer.create_proxy("call_function", call, args, kwargs)
         try:
             return eager(*args, **kwargs)
@@ -198,7 +206,7 @@ def _around_eager(about: _Signature, eager: Callable[..., Any], traced: Callable
             plain = None if is_machine_failure(error) else _plain((args, kwargs))
             if plain is not None:
                 return call(*plain[0], **plain[1])
-            raise about.refusal(error, args, kwargs) from None
+            raise function.refusal(error, args, kwargs) from None
 
     return call
 

@@ -27,8 +27,8 @@ with _C._AutoDispatchBelowAutograd():
 
 def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Implements SplitTensor.__torch_function__."""
-    name, names, of_shards = _shard_form(func)
-    if of_shards is None:
+    name, names, split_form = _split_form(func)
+    if split_form is None:
         raise RuntimeError(name) if names else TypeError(name)
     if args:
         whole, rest = args[0], args[1:]
@@ -39,20 +39,20 @@ def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwar
         given = [*zip(names[1:], rest, strict=False), *kwargs.items()]
         wrong = next(key for key, value in given if _contains(kind, [value]))
         raise RuntimeError(f"{name}: {wrong} must be of type Tensor, got SplitTensor")
-    for key in _OF_SHARDS_ALONE:
+    for key in _ONLY_IN_SPLIT:
         if key in kwargs and key not in names:
             raise RuntimeError(f"{name}: got an unexpected keyword argument '{key}'")
     with gradients_of(whole):
-        return _run(func, of_shards, whole, rest, kwargs)
+        return _run(func, split_form, whole, rest, kwargs)
 
 
-_OF_SHARDS_ALONE = ("dim", "wanted")  # arguments of X_split, not of X
+_ONLY_IN_SPLIT = ("dim", "wanted")  # arguments of X_split, not of X
 
 
 def _contains(kind: type[SplitTensor], values: Iterable[Any]) -> bool:
     for value in values:
-        of = type(value)
-        if of is kind or ((of is list or of is tuple) and kind in map(type, value)):
+        own_kind = type(value)
+        if own_kind is kind or ((own_kind is list or own_kind is tuple) and kind in map(type, value)):
             return True
     return False
 
@@ -63,7 +63,7 @@ def of_ready_shards(operator: str) -> Callable[..., SplitTensor | None]:
     It returns None if shards are not ready or a gradient is required. It adds 3 us to the operator's call, and
     `torch_function` 13 us.
     """
-    of_shards = getattr(torch.ops.torch_conv, operator + "_split").default
+    split_form = getattr(torch.ops.torch_conv, operator + "_split").default
 
     def call(whole: SplitTensor, *rest: Any, **kwargs: Any) -> SplitTensor | None:
         if whole._ready is not None or not _UNSUPPORTED_OPTIONS.isdisjoint(kwargs):
@@ -72,18 +72,18 @@ def of_ready_shards(operator: str) -> Callable[..., SplitTensor | None]:
             return None
         dim = kwargs["dim"] = whole._dim
         if torch.is_inference_mode_enabled():  # the guard takes 2 us and has no effect there
-            return whole._of(of_shards(whole._shards, *rest, **kwargs), dim)
+            return whole._of(split_form(whole._shards, *rest, **kwargs), dim)
         with _C._AutoDispatchBelowAutograd():
-            return whole._of(of_shards(whole._shards, *rest, **kwargs), dim)
+            return whole._of(split_form(whole._shards, *rest, **kwargs), dim)
 
     return call
 
 
-_UNSUPPORTED_OPTIONS = frozenset(("out", *_OF_SHARDS_ALONE))
+_UNSUPPORTED_OPTIONS = frozenset(("out", *_ONLY_IN_SPLIT))
 
 
 @functools.cache
-def _shard_form(func: Any) -> tuple[str, tuple[str, ...], Callable[..., list[Tensor]] | None]:
+def _split_form(func: Any) -> tuple[str, tuple[str, ...], Callable[..., list[Tensor]] | None]:
     """An operator's name, its arguments' names and its form on shards; or a refusal, names and None."""
     if not isinstance(func, (OpOverload, OpOverloadPacket)):
         return _refusal(torch.overrides.resolve_name(func) or getattr(func, "__name__", str(func))), (), None
@@ -95,10 +95,10 @@ def _shard_form(func: Any) -> tuple[str, tuple[str, ...], Callable[..., list[Ten
         return f"{name.removesuffix('_out')}: out is not taken with a SplitTensor", names, None
     if library != "torch_conv" or not hasattr(torch.ops.torch_conv, name + "_split"):
         return _refusal(f"torch.ops.{library}.{name}"), (), None
-    of_shards = getattr(torch.ops.torch_conv, name + "_split")
+    split_form = getattr(torch.ops.torch_conv, name + "_split")
     if isinstance(func, OpOverload):
-        return name, names, getattr(of_shards, func._overloadname)
-    return name, names, of_shards.default if of_shards.overloads() == ["default"] else of_shards
+        return name, names, getattr(split_form, func._overloadname)
+    return name, names, split_form.default if split_form.overloads() == ["default"] else split_form
 
 
 def _refusal(name: str) -> str:
@@ -118,21 +118,21 @@ def gradients_of(*wholes: SplitTensor) -> Any:
 
 
 def _run(
-    func: Any, of_shards: Callable[..., list[Tensor]], whole: SplitTensor, args: Sequence[Any], kwargs: dict[str, Any]
+    func: Any, split_form: Callable[..., list[Tensor]], whole: SplitTensor, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> SplitTensor:
     dim, dims = whole._dim, whole.dim()
     if whole._ready is None or recording() or not whole._ready.arriving():
-        shards = of_shards(whole.shards, *args, dim=dim, **kwargs)
+        shards = split_form(whole.shards, *args, dim=dim, **kwargs)
         return whole._of(shards, _dim_after(dim, dims, shards[0].dim()))
     read = shards_read(func, whole, args, kwargs)
     devices, arrivals = whole.spec.devices, Arrivals(whole._shards, whole._ready)
     results: dict[int, tuple[Tensor, torch.cuda.Event]] = {}
     for group in groups_of(whole._turns, devices, read, arrivals.over):
-        # In the operator, a stream that reads another device's rows waits for that device's current stream, which waits
-        # for the shard here. That stream also waits for the reader.
+        # Here the current stream of a read shard's device waits for the shard. In the operator, a stream that reads
+        # another device's rows waits for that device's current stream, which then waits for the reading stream.
         for j in dict.fromkeys(j for i in group for j in read[i]):
             arrivals.wait(j)
-        shards = of_shards(whole._shards, *args, dim=dim, wanted=group, **kwargs)
+        shards = split_form(whole._shards, *args, dim=dim, wanted=group, **kwargs)
         done = {device: arrivals.stream(device).record_event() for device in {devices[i] for i in group}}
         results.update((i, (shard, done[devices[i]])) for i, shard in zip(group, shards, strict=True))
     shards = [results[i][0] for i in range(len(devices))]
@@ -216,15 +216,15 @@ def groups_of(
     other.
     """
     queues: dict[torch.device, list[int]] = {}
-    across = []
+    across_devices = []
     for i in turns:
         if all(devices[j] == devices[i] for j in read[i]):
             queues.setdefault(devices[i], []).append(i)
         else:
-            across.append(i)
-    rounds = deque([i for i in of if i is not None] for of in zip_longest(*queues.values()))
-    if across:
-        rounds.append(across)
+            across_devices.append(i)
+    rounds = deque([i for i in indices if i is not None] for indices in zip_longest(*queues.values()))
+    if across_devices:
+        rounds.append(across_devices)
     while rounds:
         group = rounds.popleft()
         while rounds and all(arrived(j) for i in rounds[0] for j in read[i]):

@@ -40,11 +40,11 @@ def checked_device(name: str, argument: str, given: Any) -> torch.device:
         return torch.device("cpu")
     if device.type != "cuda":
         raise ValueError(f"{name}: {argument} must be CPU or CUDA, got {given}")
-    there = torch.cuda.device_count()
-    if there and device.index is None:
+    available = torch.cuda.device_count()
+    if available and device.index is None:
         return torch.device("cuda", torch.cuda.current_device())
-    if device.index is None or device.index >= there:
-        raise ValueError(f"{name}: {argument} must be among the {there} CUDA devices of this machine, got {given}")
+    if device.index is None or device.index >= available:
+        raise ValueError(f"{name}: {argument} must be among the {available} CUDA devices of this machine, got {given}")
     return device
 
 

@@ -34,7 +34,7 @@ class Footprint(NamedTuple):
     middle: int
     out: int
     group: int = 1
-    border: int = 0  # its number in BORDERS
+    border: int = 0  # the border's index in BORDERS
 
     @property
     def is_circular(self) -> bool:
@@ -63,7 +63,7 @@ def footprints_of(call: Callable[[Tensor], Any], like: Tensor, shape: Sequence[i
 
 
 def chunk_bounds(n: int, parts: int) -> list[int]:
-    """The bounds of torch.chunk for `n` rows, which are also those of a DTensor."""
+    """The bounds of the parts of `n` rows by torch.chunk, and so by a DTensor."""
     step = -(-n // parts)
     return [min(i * step, n) for i in range(parts + 1)]
 
@@ -72,14 +72,14 @@ def chunk_bounds(n: int, parts: int) -> list[int]:
 class Piece:
     """Rows that form a smaller image, whose outputs include those of one rank.
 
-    An end of this image is an end of the axis, where the border applies, or lies outside all wanted footprints. A piece
+    An end of this image is an end of the axis, where the border applies, or is outside all wanted footprints. A piece
     for circular outputs may join rows of both ends of the axis.
     """
 
     skip: int  # outputs of the piece before the wanted ones
     count: int  # wanted outputs
     cut: tuple[int, int]  # rows of the piece to which the wanted outputs belong
-    cut_skip: int  # outputs that belong to those rows, before the wanted ones
+    cut_skip: int  # outputs that belong to the rows of `cut`, before the wanted ones
     rows: tuple[tuple[int, int], ...]  # ranges (begin, end) in order
 
 
@@ -93,13 +93,13 @@ def piece_for(first: int, last: int, n: int, footprint: Footprint, held: Sequenc
 class Run:
     """Rows of one rank, in the order in which another rank reads them."""
 
-    owner: int  # the shard that holds them; -1 for the border's value
+    owner: int  # the shard that holds the rows; -1 for the border's value
     first: int  # the lowest row, counted from the owner's first row
     count: int
     step: int = 1  # -1: from the last row to the first; 0: one row `count` times
 
 
 def runs_of(low: int, high: int, bounds: Sequence[int], border: str = "constant") -> list[Run]:
-    """The rows [low, high), mapped by the border policy where they lie outside of [0, bounds[-1])."""
+    """The rows [low, high), mapped by the border policy outside of [0, bounds[-1])."""
     numbers = _shard_runs(_CPU, low, high, bounds, BORDERS.index(border))
     return [Run(*numbers[i : i + 4]) for i in range(0, len(numbers), 4)]

@@ -134,7 +134,7 @@ def upload(
     before, behind = tensor.shape[:at], tensor.shape[at + 1 :]
     streams = {device: streams_of(device) for device in devices}
     arrived: list[torch.cuda.Event | None] = [None] * len(sizes)
-    with current_are(of_device.up for of_device in streams.values()):
+    with current_are(device_streams.up for device_streams in streams.values()):
         shards = [
             torch.empty((*before, size, *behind), dtype=tensor.dtype, device=device)
             for size, device in zip(sizes, devices, strict=True)

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def reshape(self: SplitTensor, *shape: int | Sequence[int]) -> SplitTensor:
-    """As `Tensor.reshape`; each shard must be a range along one dimension of the new shape."""
+    """Does `Tensor.reshape`. Each shard must be a range along one dimension of the new shape."""
     return _reshaped(self, "reshape", _flat(shape))
 
 
 def flatten(self: SplitTensor, start_dim: int = 0, end_dim: int = -1) -> SplitTensor:
-    """As `Tensor.flatten`; each shard must be a range of the new dimension."""
+    """Does `Tensor.flatten`. Each shard must be a range of the new dimension."""
     dims, shape = self.dim(), list(self.shape)
     start, end = _at("flatten", start_dim, dims), _at("flatten", end_dim, dims)
     if start > end:
@@ -27,7 +27,7 @@ def flatten(self: SplitTensor, start_dim: int = 0, end_dim: int = -1) -> SplitTe
 
 
 def unsqueeze(self: SplitTensor, dim: int) -> SplitTensor:
-    """As `Tensor.unsqueeze`."""
+    """Does `Tensor.unsqueeze`."""
     dims = self.dim()
     at = _at("unsqueeze", dim, dims + 1)
     behind = at <= dims + self.spec.dim
@@ -35,7 +35,7 @@ def unsqueeze(self: SplitTensor, dim: int) -> SplitTensor:
 
 
 def squeeze(self: SplitTensor, dim: int) -> SplitTensor:
-    """As `Tensor.squeeze` of one dimension that is not the split one."""
+    """Does `Tensor.squeeze` of one dimension that is not the split one."""
     dims = self.dim()
     at = _at("squeeze", dim, dims)
     if self.size(at) != 1:
@@ -47,7 +47,7 @@ def squeeze(self: SplitTensor, dim: int) -> SplitTensor:
 
 
 def expand(self: SplitTensor, *sizes: int | Sequence[int]) -> SplitTensor:
-    """As `Tensor.expand`, of other dimensions than the split one."""
+    """Does `Tensor.expand` of dimensions other than the split one."""
     shape = _flat(sizes)
     at = len(shape) + self.spec.dim
     if at < 0 or shape[at] not in (-1, self.size(self.spec.dim)):
@@ -57,7 +57,7 @@ def expand(self: SplitTensor, *sizes: int | Sequence[int]) -> SplitTensor:
 
 
 def movedim(self: SplitTensor, source: int, destination: int) -> SplitTensor:
-    """As `Tensor.movedim` of one dimension."""
+    """Does `Tensor.movedim` of one dimension."""
     dims = self.dim()
     a, b = _at("movedim", source, dims), _at("movedim", destination, dims)
     order = [d for d in range(dims) if d != a]
