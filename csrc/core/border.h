@@ -11,10 +11,19 @@ namespace torch_conv {
 // where the window does not lie inside the image, and so never reads outside.
 enum class Border : int8_t { constant, replicate, reflect, symmetric, circular, skip, zero_output };
 
+constexpr int kBorders = 7;
+
 inline const char* name_of(Border b) {
-  constexpr const char* kNames[] = {"constant", "replicate", "reflect", "symmetric", "circular", "skip", "zero_output"};
+  constexpr const char* kNames[kBorders] = {"constant", "replicate", "reflect",    "symmetric",
+                                            "circular", "skip",      "zero_output"};
   return kNames[int(b)];
 }
+
+// Whether the border gives elements outside the image a value.
+constexpr bool extends(Border b) { return b <= Border::circular; }
+
+// Whether elements near an end of the image stand for the elements outside of that end.
+constexpr bool is_mirror(Border b) { return b == Border::replicate || b == Border::reflect || b == Border::symmetric; }
 
 // The element that position i (at any distance outside) of an axis of n >= 1 elements stands for: an index in [0, n),
 // or -1 for none (constant, skip, zero_output).

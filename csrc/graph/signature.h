@@ -14,7 +14,6 @@ class Signature {
  public:
   enum class Form : int8_t { whole, shards };
 
-  Signature(const char* op, Form form, const Call& call);  // without the call's part: signature_of (sharding/part.h)
   explicit Signature(const std::vector<Tensor>& tensors) { add(tensors); }  // of tensors alone
 
   void add(const Tensor& t);
@@ -38,6 +37,10 @@ class Signature {
   const std::vector<Tensor>& tensors() const { return tensors_; }
 
  private:
+  // Omits the call's part and slice, which signature_of adds.
+  Signature(const char* op, Form form, const Call& call);
+  friend Signature signature_of(const char* op, Form form, const Call& call);  // sharding/part.h
+
   void put(const void* bytes, size_t count) { text_.append(static_cast<const char*>(bytes), count); }
 
   std::string text_;

@@ -38,7 +38,7 @@ Range rows_read(Range outputs, const AxisFootprint& r, int64_t n, Border border)
   const auto [begin, end] = rows_under(outputs, r);
   if (border == Border::circular) return {begin, end};
   Range rows{std::clamp<int64_t>(begin, 0, n - 1), std::clamp<int64_t>(end, 1, n)};
-  if (border != Border::reflect && border != Border::symmetric && border != Border::replicate) return rows;
+  if (!is_mirror(border)) return rows;
   const int64_t above = std::max<int64_t>(0, -begin), below = std::max<int64_t>(0, end - n);
   if (above > 0) rows.end = std::max(rows.end, std::min(n, above + 1));
   if (below > 0) rows.begin = std::min(rows.begin, std::max<int64_t>(0, n - 1 - below));
@@ -105,6 +105,11 @@ struct FootprintOfQuery {
   Border border;
 };
 
+std::vector<std::string> borders() {
+  const std::vector<const char*> names = border_names();
+  return {names.begin(), names.end()};
+}
+
 // Four numbers a run.
 Sizes shard_runs(int64_t low, int64_t high, Sizes bounds, int64_t border) {
   Sizes numbers;
@@ -141,6 +146,7 @@ Sizes shards_read(Sizes sizes, Sizes footprint) {
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
+  m.impl("_borders", boxed<&borders, "_borders">);
   m.impl("_shard_runs", boxed<&shard_runs, "_shard_runs">);
   m.impl("_shard_piece", boxed<&shard_piece, "_shard_piece">);
   m.impl("_shards_read", boxed<&shards_read, "_shards_read">);

@@ -127,7 +127,8 @@ void copy_near_planes(Call& call, const Shard& shard, const Problem& p, void* si
   if (!dense || launches[0].decision.problem.in.c != p.in.c) return;
   near.emplace(shard);
   if (!near->any()) return;
-  if (!call.runs()) call.explain("its boundary strips read copies of other GPUs' planes instead, which are made aside");
+  if (!call.runs())
+    call.explain("its boundary strips read copies of other GPUs' planes instead, which are made on the side stream");
   near->copy(call, side_stream, fresh);
   const Peers copies = peers(near->shard(), p.in.dtype, 3);
   for (ShardLaunch<Problem>& launch : launches) {

@@ -58,8 +58,7 @@ bool SpatialSplit::filter_in_place(ShardOutputs& shard, std::span<ShardOutputs> 
   for (ShardOutputs& other : shards)
     if ((other.above || other.below) && layout_.pad_of(other) == part.pad) part.shards.push_back(&other);
   const size_t lines = call_.lines ? call_.lines->size() : 0;
-  explain(shard,
-          "its interior and its boundary strips, which read other shards where they lie; and further shards alike");
+  explain(shard, "its interior and its boundary strips, which read other shards in place; and further shards likewise");
   call_on_part(part, *shard.own);
   if (!shard.done && call_.lines) call_.lines->resize(lines);
   return shard.done;

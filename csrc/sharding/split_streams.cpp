@@ -171,6 +171,7 @@ CurrentStream::~CurrentStream() {
 
 void record_side_stream(LaunchGraph& graph, int own, const std::vector<int>& others, bool fresh) {
   graph.record([own, others, fresh](Replay& r) {
+    r.side.reset();  // leaves an earlier side stream before a new one is entered
     r.side = std::make_shared<CurrentStream>(r.tensor(own), SplitStreams::begin(r, own, others, true, fresh));
   });
 }
