@@ -43,7 +43,7 @@ inline Kernel kernel_of(const char* file, std::string name, std::initializer_lis
 }
 
 // The kernel's instance that may read neighbour shards: with its last template argument, kPeers, as true.
-inline Kernel of_shards(Kernel kernel, bool peers) {
+inline Kernel with_peers(Kernel kernel, bool peers) {
   if (peers) kernel.name.insert(kernel.name.size() - 1, ", true");
   return kernel;
 }

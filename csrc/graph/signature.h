@@ -12,7 +12,7 @@ inline const char* address_of(const Tensor& t) { return static_cast<const char*>
 // which belong to the options.
 class Signature {
  public:
-  enum class Form : int8_t { whole, shards };
+  enum class Form : int8_t { image, shards };
 
   explicit Signature(const std::vector<Tensor>& tensors) { add(tensors); }  // of tensors alone
 

@@ -72,9 +72,9 @@ std::optional<Binary> read_kernel(const std::string& path, const std::string& de
   const size_t end = bytes.size() - kHash, symbol = description.size() + 1, code = bytes.find('\0', symbol) + 1;
   if (code == 0 || code > end || bytes.substr(end) != hex(hash_of(std::string_view(bytes).substr(0, end))))
     return std::nullopt;
-  auto whole = decompress(std::string_view(bytes).substr(code, end - code));
-  if (!whole) return std::nullopt;
-  return Binary{bytes.substr(symbol, code - 1 - symbol), std::move(*whole)};
+  auto image = decompress(std::string_view(bytes).substr(code, end - code));
+  if (!image) return std::nullopt;
+  return Binary{bytes.substr(symbol, code - 1 - symbol), std::move(*image)};
 }
 
 bool write_kernel(const std::string& path, const std::string& description, const Binary& binary) {
@@ -89,8 +89,8 @@ bool write_kernel(const std::string& path, const std::string& description, const
     if (written <= 0) break;
     done += size_t(written);
   }
-  const bool whole = close(file) == 0 && done == bytes.size();
-  if (whole && std::rename(partial.c_str(), path.c_str()) == 0) return true;
+  const bool complete = close(file) == 0 && done == bytes.size();
+  if (complete && std::rename(partial.c_str(), path.c_str()) == 0) return true;
   unlink(partial.c_str());
   return false;
 }

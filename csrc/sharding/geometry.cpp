@@ -11,11 +11,11 @@ int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 // Circular rows beyond an end of the image: the rows at this end and the rows at the other one.
 std::vector<Range> rows_at_both_ends(Range rows, int64_t n, const AxisFootprint& r) {
   const auto [low, high] = rows;
-  const std::vector<Range> whole{{0, n}};
-  if (r.pad >= r.length || high <= 0 || low >= n || (low < 0 && high > n)) return whole;
-  if (low < 0) return high < n + low ? std::vector<Range>{{0, high}, {n + low, n}} : whole;
+  const std::vector<Range> all_rows{{0, n}};
+  if (r.pad >= r.length || high <= 0 || low >= n || (low < 0 && high > n)) return all_rows;
+  if (low < 0) return high < n + low ? std::vector<Range>{{0, high}, {n + low, n}} : all_rows;
   const int64_t begin = low - modulo(low - (high - n), r.stride * r.group);
-  return high - n < begin ? std::vector<Range>{{0, high - n}, {begin, n}} : whole;
+  return high - n < begin ? std::vector<Range>{{0, high - n}, {begin, n}} : all_rows;
 }
 
 // One range of rows around the windows `under`. `outputs_end`: the end of the rows that the piece's outputs belong to.

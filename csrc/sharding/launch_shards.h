@@ -92,11 +92,11 @@ std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& t
     return launches.back().decision.serves() && launches.back().decision.plan->scratch_bytes == 0;
   };
   const bool volumes = axes_of(*call.part) == 3;
-  const Problem whole = volumes ? with_channels_read_once(p) : p;
+  const Problem whole_shard = volumes ? with_channels_read_once(p) : p;
   bool worth = true;
   int64_t least = 0;
   if (volumes) {  // the plan for the whole shard says how deep its boundary strips should be
-    if (!add(whole, false)) return {};
+    if (!add(whole_shard, false)) return {};
     least = launches[0].decision.plan->boundary_d;
     worth = least > 0 && (is_far(*shard.own, shard.above) || is_far(*shard.own, shard.below));
   }
@@ -104,7 +104,7 @@ std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& t
     if (call.streams->two_launches(worth)) {
       std::vector<ShardLaunch<Problem>> one_launch = std::move(launches);
       launches.clear();
-      const Boundaries<Problem> boundaries = Boundaries<Problem>::of(whole, volumes, least);
+      const Boundaries<Problem> boundaries = Boundaries<Problem>::of(whole_shard, volumes, least);
       const auto empty = [](const Problem& part) { return part.out.h == 0 || part.out.d == 0; };
       if ((empty(boundaries.interior) || add(boundaries.interior, false)) &&
           (empty(boundaries.above) || add(boundaries.above, true)) &&
@@ -113,7 +113,7 @@ std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& t
       return one_launch;  // none for images: their boundary strips read copies, and the interior waits for no device
     }
   }
-  if (!volumes && !add(whole, false)) return {};
+  if (!volumes && !add(whole_shard, false)) return {};
   return launches;
 }
 

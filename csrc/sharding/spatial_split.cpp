@@ -138,7 +138,7 @@ Part SpatialSplit::part_of(int64_t pad, Range outputs, const Tensor& result) con
           .pad = pad,
           .out = outputs.size(),
           .first = outputs.begin,
-          .whole = image_.size(),
+          .whole_rows = image_.size(),
           .result = result};
 }
 

@@ -24,7 +24,7 @@ using ShardCall = std::function<Tensor(Call& call, const Tensor& input)>;
 
 // The last `axes` dimensions of the tensors are spatial. `wanted`: the shards whose results are computed, by default
 // all; the rows of other shards are only read.
-std::vector<Tensor> run_split(const Call& whole, int axes, const std::vector<Tensor>& shards, int64_t dim,
+std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tensor>& shards, int64_t dim,
                               const std::optional<Sizes>& wanted, const ShardCall& function);
 
 // An argument of a call on `input`. Windows have `window_axes` dimensions, and before them none, B, or B and C. They

@@ -55,14 +55,14 @@ enum class Purpose : int8_t {
 struct Call {
   const char* op;
   Purpose purpose = Purpose::run;
-  std::optional<Tensor> out{};       // the caller's, of X_out
-  Part* part = nullptr;              // the outputs to compute; null: all
-  const Slice* slice = nullptr;      // the input is this part of a whole along batch or channels
-  bool of_question = false;          // the footprint of a call that is explained
-  bool of_shards = false;            // the input is one of several tensors, on any device
-  const Footprint* whole = nullptr;  // of the whole image, where the call is for a part
-  std::string* lines = nullptr;      // of the explanation
-  std::string refused{};             // refusal reasons of kernel families, for the next of these lines
+  std::optional<Tensor> out{};                 // the caller's, of X_out
+  Part* part = nullptr;                        // the outputs to compute; null: all
+  const Slice* slice = nullptr;                // the input is this part of a whole along batch or channels
+  bool is_query = false;                       // the footprint of a call that is explained
+  bool is_shard = false;                       // the input is one of several tensors, on any device
+  const Footprint* whole_footprint = nullptr;  // of the whole image, where the call is for a part
+  std::string* lines = nullptr;                // of the explanation
+  std::string refused{};                       // refusal reasons of kernel families, for the next of these lines
   bool steered = environment_steers();
   LaunchGraph* graph = nullptr;     // records the launches of a first call (graph/launch_graph.h)
   SplitStreams* streams = nullptr;  // of the call on all shards, where the input is one shard

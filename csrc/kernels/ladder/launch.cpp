@@ -105,7 +105,7 @@ void launch_rung(const Ladder3d& p, const LoadedKernel& kernel, const float* in,
   const int layers = layers_of(p);
   const Volumes volumes{.in = in, .out = out, .d = int(p.d), .h = int(p.h), .w = int(p.w), .layers = layers};
   const Blocks blocks{ceil_div(p.w, p.block_x), unsigned(ceil_div(p.h, p.block_y)), unsigned(p.volumes * layers)};
-  const Threads threads{unsigned(p.block_x), unsigned(p.block_y), unsigned(p.block_z)};
+  const BlockSize threads{unsigned(p.block_x), unsigned(p.block_y), unsigned(p.block_z)};
   launch_kernel(kernel, blocks, threads, int(shared_bytes), site.stream, volumes, parameters...);
 }
 
