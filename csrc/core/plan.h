@@ -93,7 +93,7 @@ struct Arch {
   int shared_bytes;         // largest opt-in shared memory of one block
   double bytes_per_second;  // datasheet memory bandwidth
   bool bulk_copy;           // bulk tensor copies (TMA) may be used: Hopper on, the driver has them, not forced off
-  // Can the kernel store load this kernel? Null: it can load every kernel.
+  // Whether the kernel store can load this kernel. Null: the store can load every kernel.
   bool (*offers)(const Kernel&, const Arch&) = nullptr;
 };
 
@@ -103,7 +103,7 @@ struct Candidate {
   const char* variant;
   // Null, or the reason why the variant cannot serve the problem.
   const char* (*refusal)(const Problem&, const Arch&);
-  // Tuning rule: null, or the reason why a later candidate is faster. It is not called for a pinned variant.
+  // Tuning rule: null, or the reason why a later candidate is faster. The rule is not called for a pinned variant.
   const char* (*is_slower)(const Problem&, const Arch&);
   // Fills the plan: why, tile, grid, kernels, config.
   void (*configure)(const Problem&, const Arch&, Plan&);

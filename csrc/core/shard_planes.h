@@ -45,7 +45,7 @@ TC_HD int first_plane(const ShardVolume& v) { return -int(v.peers.above.rows); }
 TC_HD int end_of_planes(const TensorMap&, int d) { return d; }
 TC_HD int end_of_planes(const ShardVolume& v, int d) { return d + int(v.peers.below.rows); }
 
-// Does a shard hold each of the planes z - r to z + r?
+// Whether a shard holds each of the planes z - r to z + r.
 TC_HD bool planes_around(const TensorMap&, int z, int r, int d) { return z >= r && z + r < d; }
 TC_HD bool planes_around(const ShardVolume& v, int z, int r, int d) {
   return z >= r + first_plane(v) && z + r < end_of_planes(v, d);
@@ -53,7 +53,7 @@ TC_HD bool planes_around(const ShardVolume& v, int z, int r, int d) {
 
 // The plane that plane z of the extended volume stands for; less than kLeastPlane for none.
 TC_HD int map_plane(const TensorMap&, int z, int d, Border border) { return map_index(z, d, border); }
-// As Neighbours::map_row, with 32-bit comparisons: with 64-bit ones, chains of 9x9 windows spill 8 bytes.
+// Neighbours::map_row with 32-bit comparisons: with 64-bit comparisons, chains of 9x9 windows spill 8 bytes.
 TC_HD int map_plane(const ShardVolume& v, int z, int d, Border border) {
   if (z >= first_plane(v) && z < end_of_planes(v, d)) return z;
   const int mapped = map_index(z, d, border);

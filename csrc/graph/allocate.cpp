@@ -5,7 +5,7 @@
 namespace torch_conv {
 
 Tensor placeholder(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype) {
-  // Torch looks up the device of an address, so it is the address of `like`, rounded down to the alignment of fresh
+  // Torch looks up the device of an address, so the address is that of `like`, rounded down to the alignment of fresh
   // memory.
   constexpr uintptr_t kAlignment = 512;
   void* address = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(like.data_ptr()) / kAlignment * kAlignment);

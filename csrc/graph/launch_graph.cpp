@@ -16,16 +16,16 @@ constexpr size_t kMostNodes = 256;
 
 std::atomic<int64_t> made_so_far = 0;  // graphs, since the process began
 
-// Is there an element of `t`, which may be strided, at this distance in bytes from the first element?
+// Whether there is an element of `t`, which may be strided, at this distance in bytes from the first element.
 bool has_element_at(const Tensor& t, int64_t bytes) {
   const int64_t size = t.element_size();
   std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
   for (int64_t i = 0; i < t.dim(); ++i) axes.push_back({t.stride(i), t.size(i)});
   std::sort(axes.rbegin(), axes.rend());
-  int64_t rest = bytes / size;
+  int64_t remaining = bytes / size;
   for (const auto& [stride, count] : axes)
-    if (stride > 0) rest -= std::min(rest / stride, count - 1) * stride;
-  return bytes % size == 0 && rest == 0;
+    if (stride > 0) remaining -= std::min(remaining / stride, count - 1) * stride;
+  return bytes % size == 0 && remaining == 0;
 }
 
 }  // namespace

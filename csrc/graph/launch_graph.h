@@ -66,9 +66,9 @@ class LaunchGraph {
 
   // Ends the recording and drops all tensors. False: the call cannot be replayed.
   bool finish(const std::vector<Tensor>& results);
-  // Do these tensors have the signature of the first call's tensors?
+  // Whether these tensors have the signature of the first call's tensors.
   bool fits(const std::vector<Tensor>& given) const { return Signature(given).text() == given_; }
-  // Do all guards accept these tensors? Only then may the graph be replayed.
+  // Whether all guards accept these tensors. Only then may the graph be replayed.
   bool guards_hold(const std::vector<Tensor>& given) const;
   std::vector<Tensor> replay(const std::vector<Tensor>& given) const;
 

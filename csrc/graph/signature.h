@@ -7,9 +7,9 @@ namespace torch_conv {
 
 inline const char* address_of(const Tensor& t) { return static_cast<const char*>(t.data_ptr()); }
 
-// The operator, its form and options, and all properties of its tensors but the values; of addresses the alignment.
-// Where values decide, too, the recorded graph has a guard. Plans with constant taps are those of named derivatives,
-// which belong to the options.
+// The operator, its form and options, and all properties of its tensors but the values. An address counts by its
+// alignment. The recorded graph has a guard if launches also depend on values. Only named derivatives have constant
+// taps in their plans, and the name is one of the options.
 class Signature {
  public:
   enum class Form : int8_t { image, shards };

@@ -217,8 +217,8 @@ bool enable_peer(int device, int other) {
   return status == kSuccess || status == kPeerAccessAlreadyEnabled;  // by torch
 }
 
-// Is it memory of cudaMalloc, which peer access opens? The allocator must open each block of pools and of virtual
-// memory (expandable segments).
+// Whether the address is memory of cudaMalloc, which peer access opens. The allocator must open each block of pools and
+// of virtual memory (expandable segments).
 bool opened_by_peer_access(const void* memory) {
   unsigned plain = 0;
   return driver().pointer_attribute(&plain, kLegacyIpcCapable, reinterpret_cast<Address>(memory)) == kSuccess && plain;

@@ -48,13 +48,13 @@ std::string kernel_path(const std::string& folder, const std::string& descriptio
   return folder + "/" + hex(hash_of(description)) + ".kernel";
 }
 
-std::optional<Binary> read_kernel(const std::string& path, const std::string& description, bool own) {
+std::optional<Binary> read_kernel(const std::string& path, const std::string& description, bool must_be_private) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return std::nullopt;
   struct stat s {};
   std::string bytes;
-  if (fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_size <= kLargestFile && (!own || is_private(s))) {
+  if (fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_size <= kLargestFile && (!must_be_private || is_private(s))) {
     bytes.resize(size_t(s.st_size));
     size_t done = 0;
     while (done < bytes.size()) {

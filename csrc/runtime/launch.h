@@ -5,7 +5,7 @@
 
 namespace torch_conv {
 
-// Where a plan for CUDA runs: on the current device.
+// The stream, memory and kernels of a plan that runs on the current device.
 struct Site {
   void* stream;
   void* scratch;                       // plan.scratch_bytes of memory

@@ -63,7 +63,7 @@ constexpr int64_t kLargest = (int64_t(1) << 31) - 1;
 
 // Every value of a window extent, stride, dilation or block is at least 1 and at most kLargest.
 void check_positive(const char* op, const char* argument, const Sizes& values);
-// The same for exactly `axes` values. A schema's int[2] takes one int for both, but also a list of any length.
+// check_positive() for exactly `axes` values. A schema's int[2] takes one int for both, but also a list of any length.
 void check_per_axis(const char* op, const char* argument, const Sizes& values, int axes);
 
 }  // namespace torch_conv

@@ -365,7 +365,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
     const T* waits = waiting.data + warp * s.waiting_pitch();
 #pragma unroll 1
     for (int r = warp; r < count; r += s.warps()) {
-      store_waiting<s.width() * P.channels>(row, 0, last, at_an_end, reinterpret_cast<const unsigned*>(waits));
+      store_staged<s.width() * P.channels>(row, 0, last, at_an_end, reinterpret_cast<const unsigned*>(waits));
       row += s.warps() * a.planes.out_stride_h, waits += s.warps() * s.waiting_pitch();
     }
   }
