@@ -66,12 +66,12 @@ struct Peers {
   bool all(const Is& is) const {
     return (!above.data || is(above)) && (!below.data || is(below));
   }
-  // The `reach` rows of each neighbour that are nearest to the shard.
-  Peers nearest(int64_t reach) const {
+  // The `rows` rows of each neighbour that are nearest to the shard.
+  Peers nearest(int64_t rows) const {
     Peers b = *this;
-    const int64_t behind = std::max<int64_t>(0, above.h - reach);
+    const int64_t behind = std::max<int64_t>(0, above.h - rows);
     if (above.data) b.above.data = static_cast<char*>(above.data) + behind * above.stride_h * size_of(above.dtype);
-    b.above.h -= behind, b.below.h = std::min(below.h, reach);
+    b.above.h -= behind, b.below.h = std::min(below.h, rows);
     return b;
   }
   // Whether the rows of all shards have the same width and the same stride of pixels.
@@ -251,9 +251,10 @@ enum class Point : int8_t {
   products,  // s0 * s0, s0 * s1, s1 * s1
   sharpen,   // fma(number, x - s0, x) with x the pixel under the window's middle
   polar,     // fma(s1, s1, s0 * s0), s0, s1: the inputs of `thin`
-  // A stage of images without windows, behind `polar`: sqrt(m) where m is a maximum along the gradient, else 0. m
-  // is no maximum if m <= the neighbour before or m < the neighbour after, in raster order. The neighbours are on the
-  // row, column or diagonal that is nearest to the direction of (s0, s1). Magnitudes outside the image are 0.
+  // A stage of images without windows, behind `polar`: sqrt(m) where m is a maximum along the gradient, else 0. A
+  // maximum is larger than the neighbour before and not smaller than the neighbour after, in raster order. The
+  // neighbours are on the row, column or diagonal that is nearest to the direction of (s0, s1). Magnitudes outside the
+  // image are 0.
   thin,
 };
 

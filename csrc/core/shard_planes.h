@@ -22,18 +22,18 @@ struct ShardVolume {
 
   // map_of(volume) makes a map.
   template <typename MapOf>
-  static ShardVolume of(const Image& own, const Peers& peers, const MapOf& map_of) {
-    return of(own, peers, map_of, Neighbours::of_planes(peers, own));
+  static ShardVolume of(const Image& shard, const Peers& peers, const MapOf& map_of) {
+    return of(shard, peers, map_of, Neighbours::of_planes(peers, shard));
   }
   template <typename MapOf>
-  static ShardVolume of_rows(const Image& own, const Peers& peers, const MapOf& map_of) {
-    return of(own, peers, map_of, Neighbours::of(peers, own));
+  static ShardVolume of_rows(const Image& shard, const Peers& peers, const MapOf& map_of) {
+    return of(shard, peers, map_of, Neighbours::of(peers, shard));
   }
 
  private:
   template <typename MapOf>
-  static ShardVolume of(const Image& own, const Peers& peers, const MapOf& map_of, const Neighbours& neighbours) {
-    const TensorMap map = map_of(own);
+  static ShardVolume of(const Image& shard, const Peers& peers, const MapOf& map_of, const Neighbours& neighbours) {
+    const TensorMap map = map_of(shard);
     return {{peers.above.data ? map_of(peers.above) : map, map, peers.below.data ? map_of(peers.below) : map},
             neighbours};
   }
@@ -74,7 +74,7 @@ TC_HD const T* plane_in_memory(const ShardVolume& v, const T* volume, int64_t st
   return v.peers.row(volume, stride_d, z, d, n, c);
 }
 
-// The shard of plane z, and the plane's number there. A plane of no shard lies outside the own map, from which bulk
+// The shard of plane z, and the plane's number there. A plane of no shard is outside the shard's map, from which bulk
 // copies read zeros.
 struct PlaneOfShard {
   int shard, z;

@@ -61,11 +61,11 @@ const Driver& driver() {
   throw std::runtime_error("torch_conv: no CUDA driver of version 12 or newer was found (libcuda.so.1)");
 }
 
-void fail(Result status, const char* what) {
+void fail(Result status, const char* action) {
   const char* text = nullptr;
   const Driver* found = find_driver();
   if (!found || found->error_string(status, &text) != kSuccess || !text) text = "unknown error";
-  throw std::runtime_error(std::string("torch_conv: ") + what + " failed: " + text);
+  throw std::runtime_error(std::string("torch_conv: ") + action + " failed: " + text);
 }
 
 }  // namespace torch_conv::cuda

@@ -78,9 +78,9 @@ std::optional<Binary> find_ahead(const Kernel& kernel, int capability) {
 KernelFunction load_binary(const Kernel& kernel, const Binary& binary) {
   Library library = nullptr;
   KernelFunction function = nullptr;
-  const std::string what = "loading kernel " + kernel.name;
-  check(driver().load_library(&library, binary.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), what.c_str());
-  check(driver().get_kernel(&function, library, binary.symbol.c_str()), what.c_str());
+  const std::string action = "loading kernel " + kernel.name;
+  check(driver().load_library(&library, binary.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), action.c_str());
+  check(driver().get_kernel(&function, library, binary.symbol.c_str()), action.c_str());
   return function;
 }
 

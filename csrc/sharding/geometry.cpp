@@ -80,8 +80,8 @@ Piece piece_for(Range outputs, int64_t n, const AxisFootprint& r, bool circular,
   // Row i of the image is row i - ahead of the piece, for the rows that the outputs belong to.
   const int64_t ahead =
       piece.rows.size() == 1 || under.begin < 0 ? piece.rows[0].begin : piece.rows[1].begin - piece.rows[0].end;
-  // The piece is cut between the rows of wanted outputs and those of other outputs. Several positions may serve; an end
-  // of the shard's own rows comes first.
+  // The piece is cut between the rows of wanted outputs and the rows of other outputs. Several positions may serve; an
+  // end of the shard's own rows comes first.
   const auto cut_at = [&](int64_t output, int64_t shard_end) {
     const int64_t highest = output * r.stride + r.middle;
     return (highest - r.stride < shard_end && shard_end <= highest ? shard_end : highest) - ahead;
@@ -127,7 +127,7 @@ Sizes shard_piece(int64_t first, int64_t last, int64_t n, Sizes footprint, Sizes
   return numbers;
 }
 
-// A flag for each pair of shards: is the first one's result computed from the second one? Row by row.
+// A flag for each pair of shards, row by row: whether the first one's result is computed from the second one.
 Sizes shards_read(Sizes sizes, Sizes footprint) {
   const FootprintOfQuery f(footprint);
   const size_t shards = sizes.size();

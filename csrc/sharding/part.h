@@ -7,7 +7,7 @@ namespace torch_conv {
 
 // A shard, its result, and its neighbour shards, which kernels may read in place.
 struct Shard {
-  const Tensor* own;
+  const Tensor* input;
   Tensor result;
   const Tensor *above = nullptr, *below = nullptr;
   int64_t before = 0, behind = 0;  // rows of `above` and of `below` that windows cover
@@ -23,7 +23,7 @@ struct Part {
   int64_t whole_rows;  // rows of the whole image
   Tensor result;       // receives `out` outputs
   // The shard at hand, then further shards whose windows have the same placement. A kernel family that reads neighbour
-  // shards may compute them, and then sets `done`; where it does not, nothing has run.
+  // shards may compute their results and set `done`. Nothing has run for a shard that is not `done`.
   std::vector<Shard*> shards{};
 };
 
@@ -32,7 +32,7 @@ struct Slice {
   int64_t dim_from_end, begin, size;  // dim_from_end counts from the last axis, which is 1
 };
 
-// The same call, on a part of its image.
+// A call with the purpose of `call`, on a part of the image.
 inline Call call_on(const Call& call, Part* part) {
   return {.op = call.op,
           .purpose = call.purpose,

@@ -61,9 +61,9 @@ std::vector<Tensor> run_slices(const Call& call, const ShardedImage& image, cons
       continue;
     }
     const Slice slice{image.from_end(), rows.begin, rows.size()};
-    Call of_slice = call_on(call, &slice);
-    of_slice.graph = call.graph, of_slice.streams = &streams;
-    results.push_back(function(of_slice, image.shards[i]));
+    Call slice_call = call_on(call, &slice);
+    slice_call.graph = call.graph, slice_call.streams = &streams;
+    results.push_back(function(slice_call, image.shards[i]));
   }
   streams.finish();
   record_finish(call);
@@ -83,7 +83,7 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
     for (int64_t i : indices)
       check(i >= 0 && i < int64_t(shards.size()), op, "wanted must name shards 0 to ", shards.size() - 1, ", got ", i);
   }
-  for (int64_t i : indices) {  // the leading dimensions must merge; then those of `placeholder_of` do, too
+  for (int64_t i : indices) {  // the leading dimensions must merge here and in `placeholder_of`
     Tensor& t = image.shards[i];
     if (dtype_or_none(t.scalar_type()) && t.dim() >= axes && !merge_leading(t, Dtype::f32, axes))
       t = torch::stable::contiguous(t);

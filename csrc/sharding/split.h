@@ -10,7 +10,7 @@
 //   - Kernels that can read neighbour shards do so in place, also in the memory of another GPU, or read copies of their
 //     planes (near_planes.h).
 //   - For other kernels, the rows of a boundary strip are copied into one tensor while the interior is filtered.
-// Every output is a sum of the same pixels in the same order as on one device, so it has the same bits.
+// Every output is a sum of the same pixels in the same order as on one device, so the bits are the same.
 #pragma once
 
 #include <functional>

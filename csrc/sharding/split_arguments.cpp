@@ -53,20 +53,20 @@ bool read_from_peer(const Call& call, const Tensor& input, const Tensor& window)
 
 Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_axes, const Tensor& window) {
   if (window_axes == 0) return window;
-  Tensor own = window;
+  Tensor part = window;
   if (const Slice* slice = call.slice) {
     const int64_t leading = window.dim() - window_axes, before = slice->dim_from_end - axes - 1;  // 0 channel, 1 sample
     const int64_t dim = before == 0 ? 1 : 0;
-    if (before <= 1 && leading > dim && window.size(dim) > 1) own = narrow(own, dim, slice->begin, slice->size);
+    if (before <= 1 && leading > dim && window.size(dim) > 1) part = narrow(part, dim, slice->begin, slice->size);
   }
-  return own;
+  return part;
 }
 
 std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes, int window_axes,
                                 const std::vector<Tensor>& windows) {
-  std::vector<Tensor> own;
-  for (const Tensor& window : windows) own.push_back(argument_of(call, input, axes, window_axes, window));
-  return own;
+  std::vector<Tensor> parts;
+  for (const Tensor& window : windows) parts.push_back(argument_of(call, input, axes, window_axes, window));
+  return parts;
 }
 
 }  // namespace torch_conv

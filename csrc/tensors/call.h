@@ -42,7 +42,8 @@ struct Slice;  // sharding/part.h
 const char* environment(const char* name);
 // The variant that TORCH_CONV_VARIANT pins, or "".
 inline const char* pinned_variant() { return environment("TORCH_CONV_VARIANT"); }
-// Whether any TORCH_CONV_... is set, by one pass over the environment. As for getenv, no thread may change it then.
+// Whether any TORCH_CONV_... is set, by one pass over the environment. No thread may change the environment then, as
+// for getenv.
 bool environment_steers();
 
 enum class Purpose : int8_t {
@@ -57,7 +58,7 @@ struct Call {
   Purpose purpose = Purpose::run;
   std::optional<Tensor> out{};                 // the caller's, of X_out
   Part* part = nullptr;                        // the outputs to compute; null: all
-  const Slice* slice = nullptr;                // the input is this part of a whole along batch or channels
+  const Slice* slice = nullptr;                // the input is this part of an image along batch or channels
   bool is_query = false;                       // the footprint of a call that is explained
   bool is_shard = false;                       // the input is one of several tensors, on any device
   const Footprint* whole_footprint = nullptr;  // of the whole image, where the call is for a part
