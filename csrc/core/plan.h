@@ -1,4 +1,4 @@
-// The plan of a launch, which a kernel family decides. `explain` prints it, and launches only read it.
+// The plan of a launch, which a kernel family decides. `explain` prints the plan, and launches only read it.
 #pragma once
 
 #include <any>
@@ -13,7 +13,7 @@
 
 namespace torch_conv {
 
-// A kernel by name. The kernel store (runtime/store.h) looks it up, or compiles and loads it.
+// A kernel by name. The kernel store (runtime/store.h) finds the kernel, or compiles and loads it.
 struct Kernel {
   const char* file;  // of csrc
   std::string name;  // without torch_conv::, with its template arguments: "direct2d::direct2d_reg<float, 3>"

@@ -144,8 +144,8 @@ struct Direct {
 };
 
 // Overlap-save: tiles of the extended images, which are transformed one by one. `data` holds tiles `first` to
-// first + count - 1 of every image in raster order, `across` tiles a row. It is dense, (n, c, count, h, w), in the
-// accumulation dtype. Tiles start step_h rows and step_w columns apart.
+// first + count - 1 of every image in raster order, `across` tiles a row. The memory is dense, (n, c, count, h, w), in
+// the accumulation dtype. Tiles start step_h rows and step_w columns apart.
 struct Tiles {
   void* data;
   int64_t first, count, across;

@@ -2,7 +2,7 @@
 // tensor map; the number of a plane tells the shard:
 //
 //   plane        -above.rows ...... -1 | 0 ........... d - 1 | d ....... d + below.rows - 1
-//   map           above                | own                 | below
+//   map           above                | the shard's         | below
 //   its plane z   0 ..................   0 .................   0 .....................
 //
 // A volume that is no shard is a TensorMap, a shard is a ShardVolume. Chains over images read rows by the same

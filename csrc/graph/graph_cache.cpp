@@ -25,7 +25,7 @@ int64_t bytes_of(const Recorded& known) {
 }
 
 // Some hundred signatures in two generations. A look-up moves an entry of the old generation to the young one. The
-// young generation is full at a number of signatures or of bytes of windows; then it replaces the old one.
+// young generation is full at a number of signatures or of bytes of windows, and then replaces the old one.
 class GraphCache {
  public:
   Recorded find(const std::string& signature) {

@@ -22,7 +22,7 @@ struct Slot {
   int64_t offset;
 };
 
-// One replay: the call's tensors, and behind them the tensors that nodes have made so far.
+// One replay: the call's tensors, then the tensors that nodes have made so far.
 struct Replay {
   std::vector<std::optional<Tensor>> memory;
   std::vector<char*> first;  // the address of each tensor
@@ -42,7 +42,7 @@ class LaunchGraph {
  public:
   explicit LaunchGraph(const std::vector<Tensor>& given);
 
-  int64_t number() const { return number_; }  // no other graph has it
+  int64_t number() const { return number_; }  // unique in the process
   int64_t held() const { return held_; }      // bytes of windows, which live as long as the graph
 
   // Records, in the order of the first call: an allocation, a tensor that torch or the host computes, any other action.

@@ -58,7 +58,8 @@ struct Reader {
 std::string compress(std::string_view bytes) {
   constexpr int kBits = 16;
   constexpr uint32_t kNone = UINT32_MAX;
-  // The last position of every four bytes (by their hash), and for every position the one before it.
+  // The last position of every four bytes (by their hash), and for every position the earlier position with the same
+  // hash.
   std::vector<uint32_t> last(size_t(1) << kBits, kNone), before(bytes.size(), kNone);
   const auto enter = [&](size_t at) {
     uint32_t word;

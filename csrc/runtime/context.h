@@ -44,7 +44,7 @@ bool capturing(int device);
 // A second stream of a device, for boundary strips that run beside the interior.
 void* side_stream(int device);
 
-// Makes `stream` torch's current stream of `device` until leave_stream(). Torch then allocates memory for it.
+// Makes `stream` torch's current stream of `device` until leave_stream(). Torch then allocates memory for `stream`.
 void* enter_stream(int device, void* stream);
 void leave_stream(void* entered);
 

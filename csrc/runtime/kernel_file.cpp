@@ -24,7 +24,7 @@ std::string pack(const std::string& description, const Binary& binary) {
   return bytes + hex(hash_of(bytes));
 }
 
-// Kernels from the folder run in this process, so no other user may write to it.
+// Kernels from the folder run in this process, so no other user may write to the folder.
 bool is_private(const struct stat& s) { return s.st_uid == geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0; }
 
 // Bytes. A damaged file may have any size; the largest kernel takes less than 1 MiB.

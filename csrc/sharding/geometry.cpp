@@ -69,7 +69,7 @@ std::vector<Run> runs_of(Range rows, const Sizes& bounds, Border border) {
 Piece piece_for(Range outputs, int64_t n, const AxisFootprint& r, bool circular, Range held) {
   if (outputs.size() <= 0) return {{}, 0, 0, {0, 0}, 0};
   const Range under = rows_under(outputs, r);
-  // With padding='same' an output belongs to the row at its own number times the stride.
+  // With padding='same' an output belongs to the row whose number is the output's number times the stride.
   const int64_t outputs_end = std::min((outputs.end - 1) * r.stride + 1, n);
   Piece piece{{}, 0, outputs.size(), {}, 0};
   if (circular && (under.begin < 0 || under.end > n))

@@ -42,7 +42,7 @@ struct Run {
 // The rows of the extended image, shard by shard.
 std::vector<Run> runs_of(Range rows, const Sizes& bounds, Border border);
 
-// Rows of an image as an image of their own. A filter of a piece computes wanted outputs of the whole image. Each end
+// Rows of an image as a separate image. A filter of a piece computes wanted outputs of the whole image. Each end
 // of a piece is an end of the whole image, with its border, or is outside all wanted outputs' windows.
 struct Piece {
   std::vector<Range> rows;  // two ranges where circular outputs read rows of both ends

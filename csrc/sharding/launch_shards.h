@@ -67,7 +67,7 @@ bool set_images(Problem& p, const Shard& shard, int axes) {
   return true;
 }
 
-// Whether interior and boundary strips can be separate problems. A Fused cannot: it has no pad for the first window.
+// Whether interior and boundary strips can be separate problems. A Fused has no pad for the first window.
 template <typename Problem>
 constexpr bool kHasBoundaries = true;
 template <>
@@ -81,7 +81,7 @@ struct ShardLaunch {
   Kernels kernels{};
 };
 
-// The fastest launches for a shard; none where the family does not serve it.
+// The fastest launches for a shard; none if the family does not serve the shard.
 template <typename Problem>
 std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& target, const Shard& shard,
                                                const Problem& p, const EntryPoints<Problem>& entry_points,
@@ -183,8 +183,8 @@ bool run_shard(Call& call, const Target& target, const Shard& shard, const Probl
   return true;
 }
 
-// Runs the shard at hand, and the further shards if their problems differ by the images alone; then they need no calls
-// of their own. Where the kernel family does not serve a shard, nothing runs, and the shard is not `done`.
+// Runs the shard at hand, and the further shards if their problems differ by the images alone. Such shards need no
+// further calls. If the kernel family does not serve a shard, nothing runs, and the shard is not `done`.
 template <typename Problem>
 void run_shards(Call& call, const Target& target, const Problem& p, const EntryPoints<Problem>& entry_points,
                 const char* pinned) {

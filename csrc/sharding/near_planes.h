@@ -1,10 +1,10 @@
-// Planes of neighbour shards on other GPUs, copied to the GPU of the shard whose windows cover them.
+// Planes of neighbour shards on other GPUs, copied to the GPU of the shard whose windows cover the planes.
 //
 //   side stream       copy planes | boundary strips, which read the copies
 //   current stream    interior ........................ | waits for the side stream
 //
 // Blocks that read many planes of another GPU in place wait for NVLink and occupy multiprocessors meanwhile. A copy
-// occupies few of them.
+// occupies few multiprocessors.
 #pragma once
 
 #include "sharding/part.h"

@@ -19,7 +19,7 @@ std::vector<Tensor> SpatialSplit::run(const Sizes& wanted) {
   record_streams(call_, image_.shards, shards.size() > 1);
   for (size_t i = 0; i < shards.size(); ++i)
     if (!shards[i].done) filter_interior(shards[i], std::span(shards).subspan(i));
-  std::vector<BoundaryStrip> strips;  // they live until all streams have read them
+  std::vector<BoundaryStrip> strips;  // must live until all streams have read their rows
   for (const ShardOutputs& shard : shards)
     if (!shard.done) filter_boundaries(shard, strips);
   streams_->finish();

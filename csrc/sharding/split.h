@@ -36,7 +36,7 @@ std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes,
 // False: they cannot or should not do so. A part with its own launch graph also gets false, since that graph does not
 // know the other shards' streams.
 bool read_from_peer(const Call& call, const Tensor& input, const Tensor& window);
-// The window, copied to the input's GPU if it is on another GPU.
+// The window on the input's GPU: a copy if the window is on another GPU.
 Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window);
 template <typename T>
 const T& argument_of(const Call&, const Tensor&, int, int, const T& argument) {

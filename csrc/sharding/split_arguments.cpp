@@ -9,11 +9,11 @@ namespace torch_conv {
 
 namespace {
 
-// Bytes of a window that kernels read in another GPU's memory; every block reads it. Two NVIDIA H100 with NVLink, us a
-// call on their shards, the window copied | read in place:
+// Bytes of a window that kernels read in another GPU's memory; every block reads the window. Two NVIDIA H100 with
+// NVLink, us a call on their shards, the window copied | read in place:
 //     3x3 float32 of 4096²     49.0 | 32.8     15x15 of 8192² (900 bytes)                  302 | 309
 //     3x3 of 8192²            103.5 | 103.5    3x3 for each of 64 channels of 2048x1024    193 | 199   (2304 bytes)
-//     the same, CUDA graph     99.7 | 97.3     7x7 for each of them                        211 | 215
+//       in a CUDA graph        99.7 | 97.3     7x7 for each of 64 channels of 2048x1024    211 | 215
 //     3x3x3 of 512³             233 | 230
 // A copy costs the host 11 us for each further GPU. Not measured: between 36 and 900 bytes, more GPUs, GPUs without
 // NVLink.

@@ -38,7 +38,7 @@ class LaunchGraph;
 struct Part;   // sharding/part.h
 struct Slice;  // sharding/part.h
 
-// An environment variable for tests and benchmarks; "" if it is not set.
+// The value of an environment variable for tests and benchmarks; "" if the variable is not set.
 const char* environment(const char* name);
 // The variant that TORCH_CONV_VARIANT pins, or "".
 inline const char* pinned_variant() { return environment("TORCH_CONV_VARIANT"); }
@@ -77,8 +77,8 @@ struct Call {
   void explain(const std::string& line) { *lines += std::string(op) + ": " + line + "\n"; }
 };
 
-// Whether a call is on CUDA. The explanation of a call on the CPU is where TORCH_CONV_EXPLAIN_FOR describes a GPU: a
-// plan needs no GPU.
+// Whether a call is on CUDA. The explanation of a call on the CPU counts as on CUDA if TORCH_CONV_EXPLAIN_FOR describes
+// a GPU: a plan needs no GPU.
 bool on_cuda(const Call& call, const Tensor& input);
 
 // The device and the stream of one call. A GPU is current while its Target lives. `input` outlives the target.

@@ -10,8 +10,8 @@
 
 namespace torch_conv {
 
-// Throws "filter2d: kernel must have 2, 3 or 4 dimensions, got 5". Operators raise a RuntimeError;
-// torch_conv.functional turns it into ValueError, or into TypeError where the sentence names a dtype.
+// Throws "filter2d: kernel must have 2, 3 or 4 dimensions, got 5". Operators raise a RuntimeError.
+// torch_conv.functional turns the error into ValueError, or into TypeError if the sentence names a dtype.
 template <typename... Parts>
 [[noreturn]] void refuse(const char* op, const Parts&... parts) {
   std::ostringstream sentence;
@@ -58,7 +58,7 @@ inline Sums sums_of(Algorithm algorithm) {
   const bool any = algorithm == Algorithm::automatic || algorithm == Algorithm::fft || algorithm == Algorithm::low_rank;
   return any ? Sums::any : Sums::chain;
 }
-// The largest window size, stride, dilation and padding. The product of two of them does not overflow.
+// The largest window size, stride, dilation and padding. The product of two such numbers does not overflow.
 constexpr int64_t kLargest = (int64_t(1) << 31) - 1;
 
 // Every value of a window extent, stride, dilation or block is at least 1 and at most kLargest.

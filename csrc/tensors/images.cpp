@@ -132,7 +132,7 @@ std::pair<uintptr_t, uintptr_t> memory_of(const Tensor& t) {
 
 void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected) {
   const Sizes sizes = sizes_of(out);
-  // Their texts take a microsecond, so only refusals make them.
+  // The texts of shapes take a microsecond, so only refusals make texts.
   if (sizes != expected) refuse(op, "out must have shape ", shape_text(expected), ", got ", shape_text(sizes));
   if (!same_device(out, input)) refuse(op, "out must be on ", device_text(input), ", got ", device_text(out));
   if (overlaps_itself(out)) refuse(op, "out must not overlap itself, got strides ", shape_text(strides_of(out)));
