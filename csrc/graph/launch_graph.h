@@ -46,8 +46,8 @@ class LaunchGraph {
   int64_t held() const { return held_; }      // bytes of windows, which live as long as the graph
 
   // Records, in the order of the first call: an allocation, a tensor that torch or the host computes, any other action.
-  void record_allocation(const Tensor& made);
-  void record_tensor(const Tensor& made, std::function<Tensor(Replay&)> again);
+  void record_allocation(const Tensor& tensor);
+  void record_tensor(const Tensor& tensor, std::function<Tensor(Replay&)> again);
   void record(std::function<void(Replay&)> act);
   // Keeps memory of this library, to which problems point, as long as the graph lives.
   void keep(std::shared_ptr<const void> owner, const void* data, int64_t bytes);
@@ -76,8 +76,8 @@ class LaunchGraph {
   struct Memory {
     const char *first, *begin, *last;  // its first element, and the range that it spans, inclusive
     bool has_elements;
-    int made_by;       // node; -1: an argument
-    int used_by = -1;  // the last node
+    int producer;        // node; -1: an argument
+    int last_user = -1;  // the last node
   };
   struct Allocation {
     Device device;
@@ -91,7 +91,7 @@ class LaunchGraph {
   };
 
   void add(Node node);
-  void remember(const Tensor& t, int made_by);
+  void remember(const Tensor& t, int producer);
 
   const int64_t number_;
   std::string given_;            // the signature of the arguments

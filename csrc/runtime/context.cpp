@@ -133,8 +133,8 @@ void upload(const void* host, void* device, int64_t bytes, const Arch& arch, voi
 namespace {
 
 // Events of a thread and a device. A wait uses the last record of its event, so that events can be used again. A call
-// with more than kEvents events waits for a later event of the same device. No caller may hold an event while it records
-// more events on a stream that does not wait for that event.
+// with more than kEvents events waits for a later event of the same device. No caller may hold an event while it
+// records more events on a stream that does not wait for that event.
 constexpr int kEvents = 16;
 
 Event next_event(int device) {

@@ -93,15 +93,15 @@ std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& t
   };
   const bool volumes = axes_of(*call.part) == 3;
   const Problem whole_shard = volumes ? with_channels_read_once(p) : p;
-  bool worth = true;
+  bool two_are_faster = true;
   int64_t least = 0;
   if (volumes) {  // the plan for the whole shard says how deep its boundary strips should be
     if (!add(whole_shard, false)) return {};
     least = launches[0].decision.plan->boundary_d;
-    worth = least > 0 && (is_far(*shard.input, shard.above) || is_far(*shard.input, shard.below));
+    two_are_faster = least > 0 && (is_far(*shard.input, shard.above) || is_far(*shard.input, shard.below));
   }
   if constexpr (kHasBoundaries<Problem>) {
-    if (call.streams->two_launches(worth)) {
+    if (call.streams->two_launches(two_are_faster)) {
       std::vector<ShardLaunch<Problem>> one_launch = std::move(launches);
       launches.clear();
       const Boundaries<Problem> boundaries = Boundaries<Problem>::of(whole_shard, volumes, least);

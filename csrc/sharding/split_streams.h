@@ -46,9 +46,9 @@ class SplitStreams {
   static void* begin(Replay& r, int shard, const std::vector<int>& others, bool on_side, bool after_queued);
   // The device's current stream waits for that work.
   void end(const Tensor& shard, bool on_side);
-  // Whether a shard's interior and its boundary strips take two launches on two streams. `worth`: two launches are
-  // faster if the shard is large.
-  bool two_launches(bool worth) const { return !always_one_ && (worth || always_two_); }
+  // Whether a shard's interior and its boundary strips take two launches on two streams. `two_are_faster`: the
+  // kernel family prefers two launches for a large shard.
+  bool two_launches(bool two_are_faster) const { return !always_one_ && (two_are_faster || always_two_); }
   // The side stream waits for the current stream, which still reads memory that was allocated for the side stream.
   void delay_side(const Tensor& shard);
   // The reader's current stream waits until a window on another device is ready; finish() lets that device go on.
