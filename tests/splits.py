@@ -25,7 +25,7 @@ PLACES = [
 GPU_PLACES = ["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)]  # of tests that are `cuda` already
 
 # What explanations say of a shard whose kernels read others.
-IN_PLACE = "its interior and its boundary strips, which read other shards where they lie"
+IN_PLACE = "its interior and its boundary strips, which read other shards in place"
 
 A100, H100 = "8.0 108 166912 1.55e12", "9.0 132 232448 3.35e12"  # for TORCH_CONV_EXPLAIN_FOR
 

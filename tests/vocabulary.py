@@ -61,6 +61,7 @@ KERNELS = [
     Rule(r"\b(direct2d|separable)_products\b", r"\1_mma"),
     Rule(r"/products\b", "/mma"),
     Rule(r"\bits seams\b", "its boundary strips"),
+    Rule(r"\bshards where they lie; and further shards alike\b", "shards in place; and further shards likewise"),
     Rule(r"(?<=\bseparable/)shared\b|(?<=\bnot )shared(?=: )|(?<=\bseparable_)shared\b", "shared_memory"),
     Rule(r"\bcausal::Lie::", "causal::Alignment::"),
     Rule(r"\bbox::Finish::mean\b", "box::Finish::mean_inside"),

@@ -77,7 +77,7 @@ struct AxisPart {
   int64_t first, whole;
 };
 AxisPart axis_part(const Call& call, int axis, int64_t n) {
-  return call.part && call.part->axis == axis ? AxisPart{call.part->first, call.part->whole} : AxisPart{0, n};
+  return call.part && call.part->axis == axis ? AxisPart{call.part->first, call.part->whole_rows} : AxisPart{0, n};
 }
 
 // Sums the planes' windows into scratch memory, then along z.

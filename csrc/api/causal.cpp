@@ -190,7 +190,7 @@ std::vector<Tensor> update(Call& call, const Tensor& x, const Tensor& conv_state
 template <typename F, typename... Args>
 std::vector<Tensor> repeat(const char* name, Call& call, const F& first, const Tensor& x, const Args&... args) {
   if (!repeatable(call, x)) return first(call, x, args...);
-  Signature signature = signature_of(name, Signature::Form::whole, call);
+  Signature signature = signature_of(name, Signature::Form::image, call);
   signature.add(x), (signature.add(args), ...);
   return run_recorded(call, signature, [&] { return first(call, x, args...); });
 }

@@ -104,7 +104,7 @@ void check_torch_padding(const char* op, int axes, const Tensor& input, const Te
 Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optional<Tensor> bias, ConvOptions o) {
   const char* op = call.op;
   if (call.slice) slice_groups(call, axes, weight, bias, o.groups);
-  if (call.of_shards) {
+  if (call.is_shard) {
     weight = on_device_of(call, input, weight);
     if (bias) bias = on_device_of(call, input, *bias);
   }
@@ -113,7 +113,7 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   const bool depthwise = is_depthwise(op, axes, input, weight, o, border);
   const Convolution convolution = numbers_of(call, input, weight, o);
   // Parts take the route of the whole image.
-  const std::string why = call.whole ? call.whole->by_torch : why_torch(convolution, o.algorithm);
+  const std::string why = call.whole_footprint ? call.whole_footprint->by_torch : why_torch(convolution, o.algorithm);
   const Geometry g = place_conv_windows(call, axes, input, weight, o, border);
   if (!why.empty() && !call.part) check_torch_padding(op, axes, input, weight, o, convolution);
 

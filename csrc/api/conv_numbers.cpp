@@ -59,7 +59,7 @@ std::optional<Tensor> conv_of_numbers(bool ask, const Tensor& input, const Tenso
     return results.empty() ? std::nullopt : std::optional(results[0]);
   };
   if (!repeatable(call, input)) return result(compute());
-  Signature signature = signature_of("_conv", Signature::Form::whole, call);
+  Signature signature = signature_of("_conv", Signature::Form::image, call);
   signature.add(input), signature.add(weight), signature.add(bias), signature.add(ask);
   const auto& [axes, stride, padding, dilation, groups, activation] = numbers;
   for (int64_t number : {axes, stride, padding, dilation, groups, int64_t(activation)}) signature.add(number);

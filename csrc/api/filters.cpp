@@ -18,7 +18,7 @@ int64_t anchor_of(const char* op, const std::optional<Sizes>& anchor, int axis, 
 // A call on shards copies windows from another GPU.
 void check_window_device(const Call& call, const char* argument, const Tensor& kernel, const Tensor& input) {
   if (kernel.is_cpu() || same_device(kernel, input)) return;
-  if (call.of_shards && kernel.is_cuda() && input.is_cuda()) return;
+  if (call.is_shard && kernel.is_cuda() && input.is_cuda()) return;
   if (input.is_cpu()) refuse(call.op, argument, " must be on cpu, as the input is, got ", device_text(kernel));
   refuse(call.op, argument, " must be on cpu or ", device_text(input), ", got ", device_text(kernel));
 }

@@ -45,7 +45,7 @@ struct Operator<name, axes, window_axes, function> {
   static Tensor compute(Call& call, const Tensor& input, const Args&... args) {
     if (!repeatable(call, input)) return function(call, input, args...);
     call.streams = nullptr;  // of one call on all shards; a replay has none
-    Signature signature = signature_of(name.text, Signature::Form::whole, call);
+    Signature signature = signature_of(name.text, Signature::Form::image, call);
     signature.add(input), (signature.add(args), ...);
     return run_recorded(call, signature, [&] { return std::vector<Tensor>{function(call, input, args...)}; })[0];
   }
@@ -64,7 +64,7 @@ struct Operator<name, axes, window_axes, function> {
 
   static std::vector<Tensor> split_as(Purpose purpose, std::string* lines, const std::vector<Tensor>& shards,
                                       const Args&... args, int64_t dim, const std::optional<Sizes>& wanted) {
-    Call whole{.op = op(), .purpose = purpose, .of_shards = true, .lines = lines};
+    Call whole{.op = op(), .purpose = purpose, .is_shard = true, .lines = lines};
     const auto run = [&] {
       return run_split(whole, axes, shards, dim, wanted, [&](Call& call, const Tensor& input) {
         // Without a graph of the whole call each part has a graph of its own.
@@ -91,7 +91,7 @@ struct Operator<name, axes, window_axes, function> {
       const auto ask = [&](Call& call) { split_as(call.purpose, call.lines, shards, args..., dim, wanted); };
       return answer(op(), question, ask, true);
     }
-    const Call whole{.op = op(), .of_shards = true};
+    const Call whole{.op = op(), .is_shard = true};
     if (shards.empty() || !repeatable(whole, shards[0])) return {0};
     return {number_of_graph(split_signature(whole, shards, args..., dim, wanted))};
   }

@@ -2,11 +2,11 @@
 
 namespace torch_conv {
 
-Purpose purpose_of(const char* op, const std::string& question, bool of_shards) {
+Purpose purpose_of(const char* op, const std::string& question, bool is_split) {
   if (question == "explain") return Purpose::explain;
   if (question == "prepare") return Purpose::prepare;
-  if (question == "footprint" && !of_shards) return Purpose::footprint;
-  refuse(op, "question must be 'explain', 'prepare' or ", of_shards ? "'recorded'" : "'footprint'", ", got '", question,
+  if (question == "footprint" && !is_split) return Purpose::footprint;
+  refuse(op, "question must be 'explain', 'prepare' or ", is_split ? "'recorded'" : "'footprint'", ", got '", question,
          "'");
 }
 

@@ -15,16 +15,16 @@ namespace torch_conv {
 constexpr const char* kRecorded = "recorded";
 
 // The purpose of the call for a question.
-Purpose purpose_of(const char* op, const std::string& question, bool of_shards);
+Purpose purpose_of(const char* op, const std::string& question, bool is_split);
 
 // The answer for a call that has filled in its footprint or appended its plans to `lines`.
 Sizes answer_of(const Call& call);
 
 // The answer to any question but kRecorded. `ask` makes the call. A call on shards has no footprint.
 template <typename Ask>
-Sizes answer(const char* op, const std::string& question, const Ask& ask, bool of_shards = false) {
+Sizes answer(const char* op, const std::string& question, const Ask& ask, bool is_split = false) {
   std::string lines;
-  Call call{.op = op, .purpose = purpose_of(op, question, of_shards), .lines = &lines};
+  Call call{.op = op, .purpose = purpose_of(op, question, is_split), .lines = &lines};
   ask(call);
   return answer_of(call);
 }

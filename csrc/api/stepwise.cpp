@@ -47,7 +47,7 @@ bool is_short(ScalarType type) {
 }
 
 Border border_at(const char* op, int64_t border) {
-  check(border >= 0 && border <= int64_t(Border::circular), op, "border must be 0 to 4, got ", border);
+  check(border >= 0 && border < kBorders && extends(Border(border)), op, "border must be 0 to 4, got ", border);
   return Border(border);
 }
 

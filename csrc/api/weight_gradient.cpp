@@ -125,7 +125,7 @@ std::vector<Tensor> run(Tensor input, Tensor grad, Sizes kernel, Sizes stride, S
   Call call{"_weight_gradient"};
   const auto first = [&] { return gradients(call, input, grad, kernel, stride, padding); };
   if (!repeatable(call, input)) return first();
-  Signature signature = signature_of(call.op, Signature::Form::whole, call);
+  Signature signature = signature_of(call.op, Signature::Form::image, call);
   signature.add(input), signature.add(grad), signature.add(kernel), signature.add(stride), signature.add(padding);
   return run_recorded(call, signature, first);
 }

@@ -5,7 +5,7 @@
 
 namespace torch_conv {
 
-// As torch.nn.functional defines them; gelu by the error function. NaN stays NaN.
+// The activations of torch.nn.functional; gelu by the error function. NaN stays NaN.
 template <Activation kind, typename A>
 TC_HD A activated(A v) {
   if constexpr (kind == Activation::relu) return v < A(0) ? A(0) : v;

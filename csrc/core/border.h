@@ -8,13 +8,22 @@
 namespace torch_conv {
 
 // `constant` to `circular` extend the image. Border `skip` omits taps outside the image. Border `zero_output` writes 0
-// where the window does not lie inside the image, and so never reads outside.
+// where the window is not inside the image, and so never reads outside.
 enum class Border : int8_t { constant, replicate, reflect, symmetric, circular, skip, zero_output };
 
+constexpr int kBorders = 7;
+
 inline const char* name_of(Border b) {
-  constexpr const char* kNames[] = {"constant", "replicate", "reflect", "symmetric", "circular", "skip", "zero_output"};
+  constexpr const char* kNames[kBorders] = {"constant", "replicate", "reflect",    "symmetric",
+                                            "circular", "skip",      "zero_output"};
   return kNames[int(b)];
 }
+
+// Whether the border gives elements outside the image a value.
+constexpr bool extends(Border b) { return b <= Border::circular; }
+
+// Whether elements near an end of the image stand for the elements outside of that end.
+constexpr bool is_mirror(Border b) { return b == Border::replicate || b == Border::reflect || b == Border::symmetric; }
 
 // The element that position i (at any distance outside) of an axis of n >= 1 elements stands for: an index in [0, n),
 // or -1 for none (constant, skip, zero_output).
@@ -54,8 +63,8 @@ TC_HD I map_index(I i, I n, Border border) {
   return -1;
 }
 
-// The same for column x of a row of w values with `channels` interleaved channels: the value of the same channel in the
-// mapped pixel.
+// map_index() for column x of a row of w values with `channels` interleaved channels. The result is the value of the
+// same channel in the mapped pixel.
 template <typename I>
 TC_HD I map_column(I x, I w, I channels, Border border) {
   if (channels == 1 || (x >= 0 && x < w)) return map_index(x, w, border);
@@ -63,8 +72,8 @@ TC_HD I map_column(I x, I w, I channels, Border border) {
   return m < 0 ? m : m * channels + x - pixel * channels;
 }
 
-// The number of elements after which an extended axis repeats itself. 0: never, since elements outside are no elements
-// or all the last one.
+// The number of elements after which an extended axis repeats itself. 0: the axis never does, because elements outside
+// have the border's value or repeat the last element.
 inline int64_t period_of(Border border, int64_t n) {
   switch (border) {
     case Border::circular: return n;

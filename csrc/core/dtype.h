@@ -140,7 +140,7 @@ TC_HD T from_acc(A v) {
   }
 }
 
-// Can an element hold `value` exactly? Kernels must not store other border values in elements.
+// Whether an element can hold `value` exactly. Kernels must not store other border values in elements.
 inline bool holds(Dtype d, double value) {
   switch (d) {
     case Dtype::f64:

@@ -6,7 +6,7 @@
 
 namespace torch_conv {
 
-struct GeneralArgs {
+struct GeneralWindowArgs {
   Direct p;
   Neighbours peers;        // none of volumes
   int64_t groups_of_four;  // per row
@@ -14,7 +14,7 @@ struct GeneralArgs {
   bool channels_inner;     // lanes follow the channels, which are innermost in memory
   int64_t out_per_group, in_per_group;
 
-  static GeneralArgs of(const Direct& p) {
+  static GeneralWindowArgs of(const Direct& p) {
     const int64_t fours = ceil_div(p.out.w, 4);
     return {.p = p,
             .peers = Neighbours::of(p.peers, p.in),

@@ -36,7 +36,7 @@ struct Neighbours {
   }
 
   TC_HD bool holds(int64_t i, int64_t h) const { return i < 0 ? i >= -above.rows : i >= h && i < h + below.rows; }
-  // Are rows first .. last inside the whole image?
+  // Whether rows first .. last are inside the whole image.
   TC_HD bool inside(int64_t first, int64_t last, int64_t h) const {
     return first >= -above.rows && last < h + below.rows;
   }

@@ -1,4 +1,4 @@
-// Threads for the CPU kernels: those of torch's pool (tensors/torch_api.cpp).
+// Threads for the CPU kernels: the threads of torch's pool (tensors/torch_api.cpp).
 #pragma once
 
 #include <cstdint>

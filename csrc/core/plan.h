@@ -1,4 +1,4 @@
-// The plan of a launch, which a kernel family decides. `explain` prints it, and launches only read it.
+// The plan of a launch, which a kernel family decides. `explain` prints the plan, and launches only read it.
 #pragma once
 
 #include <any>
@@ -13,7 +13,7 @@
 
 namespace torch_conv {
 
-// A kernel by name. The kernel store (runtime/store.h) looks it up, or compiles and loads it.
+// A kernel by name. The kernel store (runtime/store.h) finds the kernel, or compiles and loads it.
 struct Kernel {
   const char* file;  // of csrc
   std::string name;  // without torch_conv::, with its template arguments: "direct2d::direct2d_reg<float, 3>"
@@ -43,7 +43,7 @@ inline Kernel kernel_of(const char* file, std::string name, std::initializer_lis
 }
 
 // The kernel's instance that may read neighbour shards: with its last template argument, kPeers, as true.
-inline Kernel of_shards(Kernel kernel, bool peers) {
+inline Kernel with_peers(Kernel kernel, bool peers) {
   if (peers) kernel.name.insert(kernel.name.size() - 1, ", true");
   return kernel;
 }
@@ -93,7 +93,7 @@ struct Arch {
   int shared_bytes;         // largest opt-in shared memory of one block
   double bytes_per_second;  // datasheet memory bandwidth
   bool bulk_copy;           // bulk tensor copies (TMA) may be used: Hopper on, the driver has them, not forced off
-  // Can the kernel store load this kernel? Null: it can load every kernel.
+  // Whether the kernel store can load this kernel. Null: the store can load every kernel.
   bool (*offers)(const Kernel&, const Arch&) = nullptr;
 };
 
@@ -103,7 +103,7 @@ struct Candidate {
   const char* variant;
   // Null, or the reason why the variant cannot serve the problem.
   const char* (*refusal)(const Problem&, const Arch&);
-  // Tuning rule: null, or the reason why a later candidate is faster. It is not called for a pinned variant.
+  // Tuning rule: null, or the reason why a later candidate is faster. The rule is not called for a pinned variant.
   const char* (*is_slower)(const Problem&, const Arch&);
   // Fills the plan: why, tile, grid, kernels, config.
   void (*configure)(const Problem&, const Arch&, Plan&);

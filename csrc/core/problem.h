@@ -2,8 +2,8 @@
 //
 // Axes stand in the order n, c, d, h, w; an image is a volume of depth 1. Sizes and strides are in elements, never
 // bytes. Taps and bias are in the accumulation dtype: float64 for float64 images, else float32. All sums are
-// correlations: for a convolution the operator layer flips the taps. It also divides them by their sum for
-// `normalized`, except for box filters and Border::skip.
+// correlations: for a convolution the operator layer flips the taps. The layer also divides taps by their sum
+// for `normalized`, except for box filters and Border::skip.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct Image {
   int64_t stride_n, stride_c, stride_d, stride_h, stride_w;
 };
 
-// Do the base and all rows of an image start on multiples of `bytes`?
+// Whether the base and all rows of an image start on multiples of `bytes`.
 inline bool rows_start_on(const Image& x, int64_t bytes) {
   const int64_t size = size_of(x.dtype);
   auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % bytes == 0; };
@@ -37,7 +37,7 @@ inline bool rows_start_on(const Image& x, int64_t bytes) {
          aligned(x.stride_c, x.c) && aligned(x.stride_n, x.n);
 }
 
-// Are rows dense, 16-byte aligned and multiples of 16 bytes long?
+// Whether rows are dense, 16-byte aligned and multiples of 16 bytes long.
 inline bool aligned_rows(const Image& x) {
   return x.stride_w == 1 && x.w * size_of(x.dtype) % 16 == 0 && rows_start_on(x, 16);
 }
@@ -61,24 +61,24 @@ inline Image as_rows(Image x, int64_t channels) {
 struct Peers {
   Image above{}, below{};
   bool any() const { return above.data || below.data; }
-  // Does is(image) hold for each neighbour?
+  // Whether is(image) holds for each neighbour.
   template <typename Is>
   bool all(const Is& is) const {
     return (!above.data || is(above)) && (!below.data || is(below));
   }
-  // The `reach` rows of each neighbour that are nearest to the shard.
-  Peers nearest(int64_t reach) const {
+  // The `rows` rows of each neighbour that are nearest to the shard.
+  Peers nearest(int64_t rows) const {
     Peers b = *this;
-    const int64_t behind = std::max<int64_t>(0, above.h - reach);
+    const int64_t behind = std::max<int64_t>(0, above.h - rows);
     if (above.data) b.above.data = static_cast<char*>(above.data) + behind * above.stride_h * size_of(above.dtype);
-    b.above.h -= behind, b.below.h = std::min(below.h, reach);
+    b.above.h -= behind, b.below.h = std::min(below.h, rows);
     return b;
   }
-  // Do the rows of all shards have the same width and the same stride of pixels?
+  // Whether the rows of all shards have the same width and the same stride of pixels.
   bool same_columns(const Image& in) const {
     return all([&](const Image& x) { return x.stride_w == in.stride_w && x.w == in.w; });
   }
-  // Have their planes, too, the same height and the same stride of rows?
+  // Whether the planes of all shards also have the same height and the same stride of rows.
   bool same_planes(const Image& in) const {
     return same_columns(in) && all([&](const Image& x) { return x.stride_h == in.stride_h && x.h == in.h; });
   }
@@ -92,10 +92,11 @@ inline int64_t hwc_channels(const Image& in, const Image& out, const Peers& peer
   return channels <= kMostInterleaved && alike(peers.above) && alike(peers.below) ? channels : 1;
 }
 
-// The placement of windows. For output (z, y, x), tap (l, i, j) lies on this input:
+// The placement of windows. For output (z, y, x), tap (l, i, j) reads the input at these coordinates:
 //
-//     (z * stride_z + l * dilation_z - pad_z, y * stride_y + i * dilation_y - pad_y, x * stride_x + j * dilation_x -
-//     pad_x)
+//     z * stride_z + l * dilation_z - pad_z
+//     y * stride_y + i * dilation_y - pad_y
+//     x * stride_x + j * dilation_x - pad_x
 struct Placement {
   int64_t pad_z = 0, pad_y, pad_x;
   int64_t stride_z = 1, stride_y = 1, stride_x = 1;
@@ -104,7 +105,7 @@ struct Placement {
   double value = 0;         // of Border::constant
   bool normalized = false;  // only with Border::skip: divide by the sum of the |taps| inside
 
-  // Are all strides and dilations 1, of images and of volumes?
+  // Whether all strides and dilations are 1, along y and x or along all axes.
   bool unit_steps_of_images() const { return stride_y == 1 && stride_x == 1 && dilation_y == 1 && dilation_x == 1; }
   bool unit_steps() const { return unit_steps_of_images() && stride_z == 1 && dilation_z == 1; }
 };
@@ -143,8 +144,8 @@ struct Direct {
 };
 
 // Overlap-save: tiles of the extended images, which are transformed one by one. `data` holds tiles `first` to
-// first + count - 1 of every image in raster order, `across` tiles a row. It is dense, (n, c, count, h, w), in the
-// accumulation dtype. Tiles start step_h rows and step_w columns apart.
+// first + count - 1 of every image in raster order, `across` tiles a row. The memory is dense, (n, c, count, h, w), in
+// the accumulation dtype. Tiles start step_h rows and step_w columns apart.
 struct Tiles {
   void* data;
   int64_t first, count, across;
@@ -152,8 +153,8 @@ struct Tiles {
   int64_t step_h, step_w;  // multiples of the filter's strides
 };
 
-// Fills tiles with pixels and notes the magnitude of each cell of a tile (kernels/overlap_save/params.h). It reads the
-// pads, the border and the border's value of `place`.
+// Fills tiles with pixels and notes the magnitude of each cell of a tile (kernels/overlap_save/params.h). The kernel
+// reads the pads, the border and the border's value of `place`.
 struct ReadTiles {
   Image in;
   Placement place;
@@ -162,7 +163,7 @@ struct ReadTiles {
   int32_t* notes;        // zeros, Cells::notes() for each tile
 };
 
-// Corner sums of every window. Those of sample n and channel c start at n * stride_n + c * stride_c.
+// Corner sums of every window. The sums of sample n and channel c start at n * stride_n + c * stride_c.
 struct CornerSums {
   const double* data = nullptr;
   int64_t stride_n = 0, stride_c = 0;
@@ -170,9 +171,9 @@ struct CornerSums {
 
 // Writes the filter's outputs from the circular convolutions of tiles with the flipped window. Each sum is multiplied
 // by the number of a tile's pixels. The sum of the window that starts at row y, column x of a tile is at (y, x) plus
-// the window's span less one. Some outputs are computed tap by tap: those of sums that are not finite, and those of
-// windows whose pixels are far smaller than the tile's. A CUDA kernel does so; on the CPU `marks` names their cells,
-// and the caller filters these directly.
+// the window's span less one. Outputs are computed tap by tap if their sum is not finite, or if the window's pixels are
+// far smaller than the tile's. On CUDA the same kernel computes these outputs. On the CPU `marks` names their cells,
+// and the caller filters these cells directly.
 struct WriteTiles {
   Direct filter;
   Tiles sums;
@@ -250,9 +251,10 @@ enum class Point : int8_t {
   products,  // s0 * s0, s0 * s1, s1 * s1
   sharpen,   // fma(number, x - s0, x) with x the pixel under the window's middle
   polar,     // fma(s1, s1, s0 * s0), s0, s1: the inputs of `thin`
-  // A stage of images without windows, behind `polar`: sqrt(m) where m is a maximum along the gradient, else 0. It is
-  // none if m <= the neighbour before or m < the neighbour after, in raster order. The neighbours are those of the
-  // row, column or diagonal that is nearest to the direction of (s0, s1). Magnitudes outside the image are 0.
+  // A stage of images without windows, behind `polar`: sqrt(m) where m is a maximum along the gradient, else 0. A
+  // maximum is larger than the neighbour before and not smaller than the neighbour after, in raster order. The
+  // neighbours are on the row, column or diagonal that is nearest to the direction of (s0, s1). Magnitudes outside the
+  // image are 0.
   thin,
 };
 
@@ -282,8 +284,8 @@ struct Stage {
 };
 
 // A chain of stages between one read and one write. Every stage extends its input by the border policy, as a separate
-// filter would. With `zero_output`, its sums and the outputs of `sharpen` are 0 where its windows do not lie inside.
-// Each window is a row pass and a column pass (and a depth pass over volumes) as in Separable.
+// filter would. With `zero_output`, its sums and the outputs of `sharpen` are 0 where the stage's windows are not
+// inside. Each window is a row pass and a column pass (and a depth pass over volumes) as in Separable.
 struct Fused {
   static constexpr int kMost = 3;
   Image in, out;          // `out`: the images of the last stage's first output
@@ -292,7 +294,7 @@ struct Fused {
   Stage stages[kMost];
   Border border;
   double value;
-  bool valid;           // 'valid': every stage keeps only the pixels whose windows lie inside its input
+  bool valid;           // 'valid': every stage keeps only the pixels whose windows are inside its input
   int64_t stride;       // the last stage keeps the pixels 0, stride, 2 stride ... along every axis
   bool wanted = false;  // one launch, even where separate filters are faster
   Peers peers{};

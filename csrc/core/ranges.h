@@ -19,13 +19,13 @@ inline int64_t overlap(int64_t first, int64_t k, int64_t n) {
   return std::max<int64_t>(0, std::min(first + k, n) - std::max<int64_t>(first, 0));
 }
 
-// The positions of `wanted` for which start + position * step lies in [0, n). An empty range starts inside `wanted`.
+// The positions of `wanted` for which start + position * step is in [0, n). An empty range starts inside `wanted`.
 inline Range positions_inside(Range wanted, int64_t start, int64_t step, int64_t n) {
   const int64_t begin = std::clamp(ceil_div_signed(-start, step), wanted.begin, wanted.end);
   return {begin, std::clamp(floor_div(n - 1 - start, step) + 1, begin, wanted.end)};
 }
 
-// The outputs of `wanted` whose whole window (k taps, `dilation` apart) lies in [0, n).
+// The outputs of `wanted` whose whole window (k taps, `dilation` apart) is in [0, n).
 inline Range outputs_inside(Range wanted, int64_t k, int64_t pad, int64_t stride, int64_t dilation, int64_t n) {
   return positions_inside(wanted, -pad, stride, n - (k - 1) * dilation);
 }

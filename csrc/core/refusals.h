@@ -15,7 +15,8 @@ constexpr int64_t kMostSide = 1 << 30;  // coordinates are 32-bit
 
 inline bool below(int64_t most, std::initializer_list<int64_t> sizes) { return std::max(sizes) < most; }
 
-// Does every window of `k` taps cover an element of the axis? A convolution's padding may be larger than its window.
+// Whether every window of `k` taps covers an element of the axis. A convolution's padding may be larger than its
+// window.
 inline bool near(int64_t in, int64_t out, int64_t k, int64_t pad) { return pad >= 0 && pad < k && out - pad <= in; }
 
 inline bool tiled_type(Dtype d) { return d == Dtype::f32 || d == Dtype::f16 || d == Dtype::bf16 || d == Dtype::u8; }
@@ -26,7 +27,7 @@ inline const char* chain_dtype_refusal(Dtype in, Dtype out) {
   return served ? nullptr : "dtypes other than float32, float16, bfloat16 and uint8, kept, and uint8 to float32";
 }
 
-// Of images with dense rows and a border whose values elements can hold.
+// For kernels that need dense rows, and a border whose values elements can hold.
 inline const char* rows_refusal(const Image& in, const Image& out, const Placement& at, const Peers& peers) {
   if (in.stride_w != 1 || out.stride_w != 1) return "pixels of a row are not contiguous";
   if (at.border == Border::skip) return "border 'skip'";
@@ -35,7 +36,7 @@ inline const char* rows_refusal(const Image& in, const Image& out, const Placeme
   return !peers.any() || peers.same_columns(in) ? nullptr : "shards of another layout";
 }
 
-// The same at stride and dilation 1, with equal dtypes.
+// For kernels that need dense rows, stride and dilation 1, and equal dtypes.
 inline const char* planar_refusal(const Image& in, const Image& out, const Placement& at, const Peers& peers) {
   if (!at.unit_steps_of_images()) return "stride or dilation";
   if (in.dtype != out.dtype) return "another output dtype";
@@ -45,7 +46,7 @@ inline const char* planar_refusal(const Image& in, const Image& out, const Place
 
 inline const char* planar_refusal(const Separable& p) { return planar_refusal(p.in, p.out, p.place, p.peers); }
 
-// Of a filter whose every window covers a part of the image. `channels` interleaved channels count as columns.
+// Every window of the filter must also cover a part of the image. `channels` interleaved channels count as columns.
 inline const char* planar_refusal(const Direct& p, int64_t channels = 1) {
   const auto rows = [&](const Image& x) { return as_rows(x, channels); };
   Placement at = p.place;
@@ -57,7 +58,7 @@ inline const char* planar_refusal(const Direct& p, int64_t channels = 1) {
   return touches ? nullptr : "windows that lie outside the image altogether";
 }
 
-// Of bulk copies of planes, in words of 4 bytes where pixels are narrower.
+// The refusal of bulk copies of planes, in words of 4 bytes where pixels are narrower.
 inline const char* plane_copy_refusal(const Image& in, const Arch& arch) {
   if (!arch.bulk_copy) return "no bulk copies";
   return tma::vectors_possible(in) ? nullptr : "rows not 16-byte aligned";

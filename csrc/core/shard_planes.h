@@ -2,7 +2,7 @@
 // tensor map; the number of a plane tells the shard:
 //
 //   plane        -above.rows ...... -1 | 0 ........... d - 1 | d ....... d + below.rows - 1
-//   map           above                | own                 | below
+//   map           above                | the shard's         | below
 //   its plane z   0 ..................   0 .................   0 .....................
 //
 // A volume that is no shard is a TensorMap, a shard is a ShardVolume. Chains over images read rows by the same
@@ -22,18 +22,18 @@ struct ShardVolume {
 
   // map_of(volume) makes a map.
   template <typename MapOf>
-  static ShardVolume of(const Image& own, const Peers& peers, const MapOf& map_of) {
-    return of(own, peers, map_of, Neighbours::of_planes(peers, own));
+  static ShardVolume of(const Image& shard, const Peers& peers, const MapOf& map_of) {
+    return of(shard, peers, map_of, Neighbours::of_planes(peers, shard));
   }
   template <typename MapOf>
-  static ShardVolume of_rows(const Image& own, const Peers& peers, const MapOf& map_of) {
-    return of(own, peers, map_of, Neighbours::of(peers, own));
+  static ShardVolume of_rows(const Image& shard, const Peers& peers, const MapOf& map_of) {
+    return of(shard, peers, map_of, Neighbours::of(peers, shard));
   }
 
  private:
   template <typename MapOf>
-  static ShardVolume of(const Image& own, const Peers& peers, const MapOf& map_of, const Neighbours& neighbours) {
-    const TensorMap map = map_of(own);
+  static ShardVolume of(const Image& shard, const Peers& peers, const MapOf& map_of, const Neighbours& neighbours) {
+    const TensorMap map = map_of(shard);
     return {{peers.above.data ? map_of(peers.above) : map, map, peers.below.data ? map_of(peers.below) : map},
             neighbours};
   }
@@ -45,7 +45,7 @@ TC_HD int first_plane(const ShardVolume& v) { return -int(v.peers.above.rows); }
 TC_HD int end_of_planes(const TensorMap&, int d) { return d; }
 TC_HD int end_of_planes(const ShardVolume& v, int d) { return d + int(v.peers.below.rows); }
 
-// Does a shard hold each of the planes z - r to z + r?
+// Whether a shard holds each of the planes z - r to z + r.
 TC_HD bool planes_around(const TensorMap&, int z, int r, int d) { return z >= r && z + r < d; }
 TC_HD bool planes_around(const ShardVolume& v, int z, int r, int d) {
   return z >= r + first_plane(v) && z + r < end_of_planes(v, d);
@@ -53,7 +53,7 @@ TC_HD bool planes_around(const ShardVolume& v, int z, int r, int d) {
 
 // The plane that plane z of the extended volume stands for; less than kLeastPlane for none.
 TC_HD int map_plane(const TensorMap&, int z, int d, Border border) { return map_index(z, d, border); }
-// As Neighbours::map_row, with 32-bit comparisons: with 64-bit ones, chains of 9x9 windows spill 8 bytes.
+// Neighbours::map_row with 32-bit comparisons: with 64-bit comparisons, chains of 9x9 windows spill 8 bytes.
 TC_HD int map_plane(const ShardVolume& v, int z, int d, Border border) {
   if (z >= first_plane(v) && z < end_of_planes(v, d)) return z;
   const int mapped = map_index(z, d, border);
@@ -74,7 +74,7 @@ TC_HD const T* plane_in_memory(const ShardVolume& v, const T* volume, int64_t st
   return v.peers.row(volume, stride_d, z, d, n, c);
 }
 
-// The shard of plane z, and the plane's number there. A plane of no shard lies outside the own map, from which bulk
+// The shard of plane z, and the plane's number there. A plane of no shard is outside the shard's map, from which bulk
 // copies read zeros.
 struct PlaneOfShard {
   int shard, z;

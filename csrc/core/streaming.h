@@ -14,7 +14,7 @@ constexpr int kTapPitch = 16;  // floats of one window in shared memory
 // take 546.
 constexpr int kMostPlanes = 640;
 
-// Must the kernel overwrite the zeros that bulk copies write outside the volume?
+// Whether the kernel must overwrite the zeros that bulk copies write outside the volume.
 inline bool patches_border(Border border, double value) {
   return border != Border::zero_output && !(border == Border::constant && value == 0);
 }

@@ -35,7 +35,9 @@ int streaming_chunk(int64_t d, int64_t extra, const Cost& cost) {
 //              11         572 | 576 555 590 615 671                     1094 | 1056 1049 1123 1181 1283
 //              13         574 | 604 609 672 704 764                     1107 | 1087 1123 1256 1343 1472
 //
-// In fewer rounds: 1024x256x256 separable 9 245 | 245 234 241 250 272, 384^3 199 | 210 217 223 220 226.
+// In fewer rounds:
+//
+//     1024x256x256 separable 9 245 | 245 234 241 250 272   384^3 199 | 210 217 223 220 226
 inline int64_t short_walk(int64_t d, int64_t k, int64_t tiles, int64_t slots, int64_t rounds) {
   const int64_t planes = 5 * (k + 2), chunks = std::max<int64_t>(1, (d + planes / 2) / planes);
   return tiles * chunks < rounds * slots ? 0 : ceil_div(d, chunks);
@@ -52,9 +54,14 @@ inline int64_t short_walk(int64_t d, int64_t k, int64_t tiles, int64_t slots, in
 //                       9 1050 (1031) | 976 (967)  5           3x3x3        420 (403) | 410 (400)   5
 //                      11 1197 (1177) | 1111 (1094) 4          separable 5  458 (440) | 481 (463)   4
 //
-// Two GPUs, 768^3: 691 (669) | 676 (665), 772 (745) | 748 (740), separable 9 868 (839) | 830 (819). 512^3 3x3x3: 213
-// (206) | 213 (210). 1024^3 separable 9 with strips of two walks takes 1021, with strips of the fewest planes 1099.
-// Arithmetic binds 7x7x7, and boundary strips are slower at any size: 4410 (4283) | 4811 (4695).
+// Two GPUs:
+//
+//     768^3   3x3x3        691 (669) | 676 (665)        512^3   3x3x3        213 (206) | 213 (210)
+//             separable 5  772 (745) | 748 (740)
+//                       9  868 (839) | 830 (819)
+//
+// 1024^3 separable 9 with strips of two walks takes 1021, with strips of the fewest planes 1099. Arithmetic binds
+// 7x7x7, and boundary strips are slower at any size: 4410 (4283) | 4811 (4695).
 inline int boundary_of(int64_t walk, int64_t k, int64_t d) {
   const int64_t fewest = k > 7 ? 4 : 5;
   return walk > 0 && ceil_div(d, walk) >= fewest ? int(walk) : 0;

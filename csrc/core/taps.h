@@ -8,7 +8,7 @@
 
 namespace torch_conv {
 
-// A kernel takes it as `const __grid_constant__ ParamTaps taps`.
+// A kernel's parameter is `const __grid_constant__ ParamTaps taps`.
 struct ParamTaps {
   const void* device;  // null: the taps are in `bytes`
   alignas(16) unsigned char bytes[kInlineTapBytes];

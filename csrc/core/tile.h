@@ -60,16 +60,16 @@ struct TileOrder {
   }
 
  private:
-  TC_HD TilePosition in_plane(unsigned rest, unsigned c, unsigned n) const {
+  TC_HD TilePosition in_plane(unsigned tile, unsigned c, unsigned n) const {
     const unsigned edges = 2 * tiles_y;
     unsigned x, y;
     if (tiles_x < 3) {
-      y = row.divide(rest), x = rest - y * tiles_x;
-    } else if (rest < edges) {
-      y = rest / 2, x = rest % 2 ? tiles_x - 1 : 0;
+      y = row.divide(tile), x = tile - y * tiles_x;
+    } else if (tile < edges) {
+      y = tile / 2, x = tile % 2 ? tiles_x - 1 : 0;
     } else {
-      rest -= edges;
-      y = inner_row.divide(rest), x = 1 + rest - y * (tiles_x - 2);
+      tile -= edges;
+      y = inner_row.divide(tile), x = 1 + tile - y * (tiles_x - 2);
     }
     return {x, (y == 0 ? tiles_y : y) - 1, c, n};
   }

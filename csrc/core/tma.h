@@ -37,26 +37,27 @@ inline bool possible(const Image& x) {
 // 4 bytes.
 constexpr int pack_of(int bytes) { return bytes >= 4 ? 1 : 4 / bytes; }
 
-// As possible(), in such words.
+// Whether bulk copies can read the image in elements of pack_of() pixels.
 inline bool vectors_possible(const Image& x) { return possible(x) && x.w % pack_of(size_of(x.dtype)) == 0; }
 
-// As possible(), for volumes.
+// Whether bulk copies can read the volume.
 inline bool volume_possible(const Image& x) { return possible(x) && axis_possible(x, x.stride_d, x.d); }
 
-// As volume_possible(), in such words.
+// Whether bulk copies can read the volume in elements of pack_of() pixels.
 inline bool volume_vectors_possible(const Image& x) {
   return volume_possible(x) && x.w % pack_of(size_of(x.dtype)) == 0;
 }
 
-// As possible(), for images whose channels are innermost: 16-byte aligned base and pixel, row and sample strides.
+// Whether bulk copies can read an image with innermost channels: 16-byte aligned base and pixel, row and sample
+// strides.
 inline bool channels_possible(const Image& x) {
   return base_possible(x) && (x.stride_c == 1 || x.c == 1) && x.c < kMostCount && axis_possible(x, x.stride_w, x.w) &&
          axis_possible(x, x.stride_h, x.h) && axis_possible(x, x.stride_n, x.n);
 }
 
-// The columns by which a grid of tiles starts left of the output, so that boxes start on `align` elements. It is 0
-// where tap `middle` of the window lies on the output pixel, and not for other anchors and 'valid'. A bulk copy that
-// does not start on 16 bytes is an illegal instruction.
+// The columns by which a grid of tiles starts left of the output, so that boxes start on `align` elements. The
+// result is 0 if tap `middle` of the window reads the output's pixel, but not for other anchors and 'valid'. A bulk
+// copy that does not start on 16 bytes is an illegal instruction.
 inline int lead_columns(int64_t middle, int64_t pad, int align) {
   const int shift = int((middle - pad) % align);
   return (shift + align) % align;

@@ -5,7 +5,7 @@
 namespace torch_conv {
 
 Tensor placeholder(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype) {
-  // Torch looks up the device of an address, so it is the address of `like`, rounded down to the alignment of fresh
+  // Torch looks up the device of an address, so the address is that of `like`, rounded down to the alignment of fresh
   // memory.
   constexpr uintptr_t kAlignment = 512;
   void* address = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(like.data_ptr()) / kAlignment * kAlignment);
@@ -14,9 +14,9 @@ Tensor placeholder(const Tensor& like, const Sizes& sizes, const Sizes& strides,
 
 Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype) {
   if (!call.runs()) return placeholder(like, sizes, strides, dtype);
-  const Tensor made = empty_strided(device_of(like), sizes, strides, dtype);
-  if (call.graph) call.graph->record_allocation(made);
-  return made;
+  const Tensor result = empty_strided(device_of(like), sizes, strides, dtype);
+  if (call.graph) call.graph->record_allocation(result);
+  return result;
 }
 
 Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, ScalarType dtype) {
@@ -26,14 +26,14 @@ Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, Scalar
 Tensor derive(const Call& call, const Tensor& from, const Tensor& on, const Sizes& sizes, ScalarType dtype,
               std::function<Tensor(const Tensor& from)> make) {
   if (!call.runs()) return placeholder(on, sizes, contiguous_strides(sizes), dtype);
-  const Tensor made = make(from);
+  const Tensor result = make(from);
   if (call.graph) {
     const int source = call.graph->index_of(from);
-    call.graph->record_tensor(made, [source, shape = sizes_of(from), make = std::move(make)](const Replay& r) {
+    call.graph->record_tensor(result, [source, shape = sizes_of(from), make = std::move(make)](const Replay& r) {
       return make(r.tensor(source, shape));
     });
   }
-  return made;
+  return result;
 }
 
 Tensor empty_result(const Call& call, const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype) {

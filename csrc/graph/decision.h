@@ -43,7 +43,7 @@ inline Kernels load_all(const std::vector<Kernel>& kernels, const Arch& arch) {
   for (const Kernel& kernel : kernels) loaded.push_back(&cuda::load(kernel, arch));
   return loaded;
 }
-// The same for a call that runs or prepares on CUDA; else none.
+// The loaded kernels of a plan for a call that runs or prepares on CUDA; else none.
 inline Kernels load(const Call& call, const Target& target, const Plan& plan) {
   if (!target.cuda() || !call.loads()) return {};
   // Uploading 0 bytes loads the kernel that would upload a large window.
@@ -51,7 +51,7 @@ inline Kernels load(const Call& call, const Target& target, const Plan& plan) {
   return load_all(plan.kernels, target.arch());
 }
 
-// Explains the plan of a call that does not run. True: it was explained.
+// Explains the plan of a call that does not run. True: the plan was explained.
 inline bool only_explain(Call& call, const Target& target, const Plan& plan) {
   if (call.runs()) return false;
   std::ostringstream line;

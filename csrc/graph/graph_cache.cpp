@@ -25,7 +25,7 @@ int64_t bytes_of(const Recorded& known) {
 }
 
 // Some hundred signatures in two generations. A look-up moves an entry of the old generation to the young one. The
-// young generation is full at a number of signatures or of bytes of windows; then it replaces the old one.
+// young generation is full at a number of signatures or of bytes of windows, and then replaces the old one.
 class GraphCache {
  public:
   Recorded find(const std::string& signature) {
@@ -108,11 +108,11 @@ std::shared_ptr<const LaunchGraph> accepting(const Recorded& known, const std::v
 
 bool environment_is_plain() { return !environment_steers() || !(any_set(kSteering) || any_set(kForbidding)); }
 
-// Does `out`, the first of the given tensors, overlap no other one? It may do so in one call and not in another.
-bool out_is_apart(const Call& call, const std::vector<Tensor>& given) {
+// Whether `out`, the first of the given tensors, overlaps no other one. One call may differ from another in this.
+bool out_overlaps_nothing(const Call& call, const std::vector<Tensor>& given) {
   if (!call.out) return true;
-  const auto apart = [&](const Tensor& t) { return !overlap(*call.out, t); };
-  return std::all_of(given.begin() + 1, given.end(), apart);
+  const auto is_separate = [&](const Tensor& t) { return !overlap(*call.out, t); };
+  return std::all_of(given.begin() + 1, given.end(), is_separate);
 }
 
 }  // namespace
@@ -141,7 +141,7 @@ std::vector<Tensor> run_recorded(Call& call, const Signature& signature,
                                  const std::function<std::vector<Tensor>()>& first) {
   GraphCache& cache = graph_cache();
   if (const auto known = cache.find(signature.text())) {
-    if (known->empty() || !out_is_apart(call, signature.tensors())) return first();
+    if (known->empty() || !out_overlaps_nothing(call, signature.tensors())) return first();
     if (const auto graph = accepting(known, signature.tensors())) {
       ++repeated;
       return graph->replay(signature.tensors());

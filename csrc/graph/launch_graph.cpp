@@ -14,18 +14,18 @@ namespace {
 // and planning is a small part of their time.
 constexpr size_t kMostNodes = 256;
 
-std::atomic<int64_t> made_so_far = 0;  // graphs, since the process began
+std::atomic<int64_t> graphs_created = 0;  // graphs, since the process began
 
-// Is there an element of `t`, which may be strided, at this distance in bytes from the first element?
+// Whether there is an element of `t`, which may be strided, at this distance in bytes from the first element.
 bool has_element_at(const Tensor& t, int64_t bytes) {
   const int64_t size = t.element_size();
   std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
   for (int64_t i = 0; i < t.dim(); ++i) axes.push_back({t.stride(i), t.size(i)});
   std::sort(axes.rbegin(), axes.rend());
-  int64_t rest = bytes / size;
+  int64_t remaining = bytes / size;
   for (const auto& [stride, count] : axes)
-    if (stride > 0) rest -= std::min(rest / stride, count - 1) * stride;
-  return bytes % size == 0 && rest == 0;
+    if (stride > 0) remaining -= std::min(remaining / stride, count - 1) * stride;
+  return bytes % size == 0 && remaining == 0;
 }
 
 }  // namespace
@@ -39,7 +39,8 @@ Tensor Replay::tensor(int i, const Sizes& shape) const {
   return sizes_of(*memory[i]) == shape ? *memory[i] : torch::stable::view(*memory[i], shape);
 }
 
-LaunchGraph::LaunchGraph(const std::vector<Tensor>& given) : number_(++made_so_far), given_(Signature(given).text()) {
+LaunchGraph::LaunchGraph(const std::vector<Tensor>& given)
+    : number_(++graphs_created), given_(Signature(given).text()) {
   for (const Tensor& t : given) remember(t, -1);
 }
 
@@ -54,24 +55,24 @@ void LaunchGraph::add(Node node) {
   nodes_.push_back(std::move(node));
 }
 
-void LaunchGraph::remember(const Tensor& t, int made_by) {
+void LaunchGraph::remember(const Tensor& t, int producer) {
   if (invalid_) return;
   const bool holds = t.numel() > 0;
   const auto [begin, last] = holds ? memory_of(t) : std::pair<uintptr_t, uintptr_t>{0, 0};
   memory_.push_back(
-      {address_of(t), reinterpret_cast<const char*>(begin), reinterpret_cast<const char*>(last), holds, made_by});
+      {address_of(t), reinterpret_cast<const char*>(begin), reinterpret_cast<const char*>(last), holds, producer});
   tensors_.push_back(t);
 }
 
-void LaunchGraph::record_allocation(const Tensor& made) {
-  if (made.numel() == 0) return invalidate();
-  add({.allocation = Allocation{device_of(made), sizes_of(made), strides_of(made), made.scalar_type()}});
-  remember(made, int(nodes_.size()) - 1);
+void LaunchGraph::record_allocation(const Tensor& tensor) {
+  if (tensor.numel() == 0) return invalidate();
+  add({.allocation = Allocation{device_of(tensor), sizes_of(tensor), strides_of(tensor), tensor.scalar_type()}});
+  remember(tensor, int(nodes_.size()) - 1);
 }
 
-void LaunchGraph::record_tensor(const Tensor& made, std::function<Tensor(Replay&)> again) {
+void LaunchGraph::record_tensor(const Tensor& tensor, std::function<Tensor(Replay&)> again) {
   record([again = std::move(again)](Replay& r) { r.add(again(r)); });
-  remember(made, int(nodes_.size()) - 1);
+  remember(tensor, int(nodes_.size()) - 1);
 }
 
 void LaunchGraph::record(std::function<void(Replay&)> act) { add({.act = std::move(act)}); }
@@ -94,7 +95,7 @@ Slot LaunchGraph::find(const void* address) {
     std::erase_if(found, [&](int i) { return !has_element_at(tensors_[i], at - memory_[i].first); });
   const auto elsewhere = [&](int i) { return memory_[i].first != memory_[found[0]].first; };
   if (found.empty() || std::any_of(found.begin(), found.end(), elsewhere)) return invalidate(), Slot{-1, 0};
-  memory_[found[0]].used_by = int(nodes_.size());
+  memory_[found[0]].last_user = int(nodes_.size());
   return {found[0], at - memory_[found[0]].first};
 }
 
@@ -107,7 +108,7 @@ int LaunchGraph::index_of(const Tensor& t) {
   const auto found = std::find_if(tensors_.begin(), tensors_.end(), same);
   if (found == tensors_.end()) return invalidate(), 0;
   const int i = int(found - tensors_.begin());
-  memory_[i].used_by = int(nodes_.size());
+  memory_[i].last_user = int(nodes_.size());
   return i;
 }
 
@@ -125,15 +126,15 @@ bool LaunchGraph::finish(const std::vector<Tensor>& results) {
     if (slot.memory < 0 || slot.offset != 0) invalidate();
     if (invalid_) return false;
     results_.push_back(slot.memory);
-    const int node = memory_[slot.memory].made_by;
+    const int node = memory_[slot.memory].producer;
     if (node < 0 || !nodes_[node].allocation) continue;
     Allocation& allocation = *nodes_[node].allocation;  // a result may be a view of the recorded allocation
     allocation.sizes = sizes_of(t), allocation.strides = strides_of(t);
   }
   for (int i = 0; i < int(memory_.size()); ++i) {
     const Memory& m = memory_[i];
-    const bool kept = m.made_by < 0 || std::find(results_.begin(), results_.end(), i) != results_.end();
-    if (!kept && m.used_by >= 0 && m.used_by < int(nodes_.size())) nodes_[m.used_by].last_uses.push_back(i);
+    const bool kept = m.producer < 0 || std::find(results_.begin(), results_.end(), i) != results_.end();
+    if (!kept && m.last_user >= 0 && m.last_user < int(nodes_.size())) nodes_[m.last_user].last_uses.push_back(i);
   }
   tensors_.clear();
   return true;

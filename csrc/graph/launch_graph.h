@@ -22,7 +22,7 @@ struct Slot {
   int64_t offset;
 };
 
-// One replay: the call's tensors, and behind them the tensors that nodes have made so far.
+// One replay: the call's tensors, then the tensors that nodes have made so far.
 struct Replay {
   std::vector<std::optional<Tensor>> memory;
   std::vector<char*> first;  // the address of each tensor
@@ -42,12 +42,12 @@ class LaunchGraph {
  public:
   explicit LaunchGraph(const std::vector<Tensor>& given);
 
-  int64_t number() const { return number_; }  // no other graph has it
+  int64_t number() const { return number_; }  // unique in the process
   int64_t held() const { return held_; }      // bytes of windows, which live as long as the graph
 
   // Records, in the order of the first call: an allocation, a tensor that torch or the host computes, any other action.
-  void record_allocation(const Tensor& made);
-  void record_tensor(const Tensor& made, std::function<Tensor(Replay&)> again);
+  void record_allocation(const Tensor& tensor);
+  void record_tensor(const Tensor& tensor, std::function<Tensor(Replay&)> again);
   void record(std::function<void(Replay&)> act);
   // Keeps memory of this library, to which problems point, as long as the graph lives.
   void keep(std::shared_ptr<const void> owner, const void* data, int64_t bytes);
@@ -66,9 +66,9 @@ class LaunchGraph {
 
   // Ends the recording and drops all tensors. False: the call cannot be replayed.
   bool finish(const std::vector<Tensor>& results);
-  // Do these tensors have the signature of the first call's tensors?
+  // Whether these tensors have the signature of the first call's tensors.
   bool fits(const std::vector<Tensor>& given) const { return Signature(given).text() == given_; }
-  // Do all guards accept these tensors? Only then may the graph be replayed.
+  // Whether all guards accept these tensors. Only then may the graph be replayed.
   bool guards_hold(const std::vector<Tensor>& given) const;
   std::vector<Tensor> replay(const std::vector<Tensor>& given) const;
 
@@ -76,8 +76,8 @@ class LaunchGraph {
   struct Memory {
     const char *first, *begin, *last;  // its first element, and the range that it spans, inclusive
     bool has_elements;
-    int made_by;       // node; -1: an argument
-    int used_by = -1;  // the last node
+    int producer;        // node; -1: an argument
+    int last_user = -1;  // the last node
   };
   struct Allocation {
     Device device;
@@ -91,7 +91,7 @@ class LaunchGraph {
   };
 
   void add(Node node);
-  void remember(const Tensor& t, int made_by);
+  void remember(const Tensor& t, int producer);
 
   const int64_t number_;
   std::string given_;            // the signature of the arguments

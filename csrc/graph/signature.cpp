@@ -17,8 +17,9 @@ Signature::Signature(const char* op, Form form, const Call& call) {
   add(call.steered);
   if (call.steered)
     for (const char* name : kSteering) add(std::string(environment(name)));
-  add(call.whole != nullptr);
-  if (call.whole) add(call.whole->by_torch), add(int64_t(call.whole->algorithm)), add(int64_t(call.whole->sums));
+  const Footprint* f = call.whole_footprint;
+  add(f != nullptr);
+  if (f) add(f->by_torch), add(int64_t(f->algorithm)), add(int64_t(f->sums));
   add(call.out);  // the first tensor; X_out serves no part of an image
 }
 

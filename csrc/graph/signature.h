@@ -7,14 +7,13 @@ namespace torch_conv {
 
 inline const char* address_of(const Tensor& t) { return static_cast<const char*>(t.data_ptr()); }
 
-// The operator, its form and options, and all properties of its tensors but the values; of addresses the alignment.
-// Where values decide, too, the recorded graph has a guard. Plans with constant taps are those of named derivatives,
-// which belong to the options.
+// The operator, its form and options, and all properties of its tensors but the values. An address counts by its
+// alignment. The recorded graph has a guard if launches also depend on values. Only named derivatives have constant
+// taps in their plans, and the name is one of the options.
 class Signature {
  public:
-  enum class Form : int8_t { whole, shards };
+  enum class Form : int8_t { image, shards };
 
-  Signature(const char* op, Form form, const Call& call);  // without the call's part: signature_of (sharding/part.h)
   explicit Signature(const std::vector<Tensor>& tensors) { add(tensors); }  // of tensors alone
 
   void add(const Tensor& t);
@@ -38,6 +37,10 @@ class Signature {
   const std::vector<Tensor>& tensors() const { return tensors_; }
 
  private:
+  // Omits the call's part and slice, which signature_of adds.
+  Signature(const char* op, Form form, const Call& call);
+  friend Signature signature_of(const char* op, Form form, const Call& call);  // sharding/part.h
+
   void put(const void* bytes, size_t count) { text_.append(static_cast<const char*>(bytes), count); }
 
   std::string text_;

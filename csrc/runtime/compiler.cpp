@@ -71,10 +71,10 @@ Nvrtc load() {
   if (const char* off = std::getenv("TORCH_CONV_NO_NVRTC"); off && std::string(off) == "1") return n;
   void* library = open_library();
   if (!library) return n;
-  bool whole = true;
+  bool complete = true;
   const auto find = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-    whole = whole && function;
+    complete = complete && function;
   };
   find(n.version, "nvrtcVersion");
   find(n.create, "nvrtcCreateProgram");
@@ -87,7 +87,7 @@ Nvrtc load() {
   find(n.code, "nvrtcGetCUBIN");
   find(n.lowered, "nvrtcGetLoweredName");
   int major = 0, minor = 0;
-  if (whole && n.version(&major, &minor) == 0) n.release = std::to_string(major) + "." + std::to_string(minor);
+  if (complete && n.version(&major, &minor) == 0) n.release = std::to_string(major) + "." + std::to_string(minor);
   return n;
 }
 

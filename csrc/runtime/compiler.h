@@ -1,5 +1,5 @@
-// NVRTC, the compiler in torch's CUDA packages. It compiles kernels that were not built ahead. This module finds it at
-// run time.
+// NVRTC, the compiler in torch's CUDA packages. NVRTC compiles kernels that were not built ahead. This module finds it
+// at run time.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ struct Binary {
   std::string code;    // a cubin
 };
 
-// The options of every kernel, and those of TORCH_CONV_NVRTC_FLAGS ("-lineinfo", "-DNAME", ...) for profilers and
+// The options of every kernel, and the options in TORCH_CONV_NVRTC_FLAGS ("-lineinfo", "-DNAME", ...) for profilers and
 // sanitizers.
 std::string compile_flags();
 
-// The version of NVRTC ("13.0"), or "" where it was not found.
+// The version of NVRTC ("13.0"), or "" where NVRTC was not found.
 const std::string& compiler_version();
 
 // Compiles for sm_`capability` (90: 9.0). An error is one sentence that ends with the compiler's first error. `report`,

@@ -133,8 +133,8 @@ void upload(const void* host, void* device, int64_t bytes, const Arch& arch, voi
 namespace {
 
 // Events of a thread and a device. A wait uses the last record of its event, so that events can be used again. A call
-// with more events than these waits for a later event of the same device. No caller may hold an event while it records
-// more events on a stream that does not wait for that event.
+// with more than kEvents events waits for a later event of the same device. No caller may hold an event while it
+// records more events on a stream that does not wait for that event.
 constexpr int kEvents = 16;
 
 Event next_event(int device) {
@@ -190,7 +190,7 @@ void* side_stream(int device) {
   if (device >= int(streams.size())) streams.resize(device + 1);
   if (!streams[device]) {
     const OnDevice current(device);
-    // The highest priority: boundary strips have few blocks, and other devices wait for them.
+    // The highest priority, because boundary strips have few blocks and other devices wait for the strips.
     int least = 0, greatest = 0;
     check(driver().stream_priorities(&least, &greatest), "asking for stream priorities");
     check(driver().make_stream(&streams[device], kNonBlocking, greatest), "making a stream");
@@ -217,8 +217,8 @@ bool enable_peer(int device, int other) {
   return status == kSuccess || status == kPeerAccessAlreadyEnabled;  // by torch
 }
 
-// Is it memory of cudaMalloc, which peer access opens? The allocator must open each block of pools and of virtual
-// memory (expandable segments).
+// Whether the address is memory of cudaMalloc, which peer access opens. The allocator must open each block of pools and
+// of virtual memory (expandable segments).
 bool opened_by_peer_access(const void* memory) {
   unsigned plain = 0;
   return driver().pointer_attribute(&plain, kLegacyIpcCapable, reinterpret_cast<Address>(memory)) == kSuccess && plain;

@@ -39,16 +39,16 @@ void upload(const void* host, void* device, int64_t bytes, const Arch& arch, voi
 // uses it again after 16 further events of the device.
 void* record(int device, void* stream);
 void wait(int device, void* stream, void* event);
-// Does a CUDA graph capture torch's current stream of a device?
+// Whether a CUDA graph captures torch's current stream of a device.
 bool capturing(int device);
 // A second stream of a device, for boundary strips that run beside the interior.
 void* side_stream(int device);
 
-// Makes `stream` torch's current stream of `device` until leave_stream(). Torch then allocates memory for it.
+// Makes `stream` torch's current stream of `device` until leave_stream(). Torch then allocates memory for `stream`.
 void* enter_stream(int device, void* stream);
 void leave_stream(void* entered);
 
-// May kernels on `device` read `memory`, which lies on `other`?
+// Whether kernels on `device` may read `memory`, which is memory of `other`.
 bool can_read(int device, int other, const void* memory);
 
 // Rows of an image in memory: equal blocks of bytes.

@@ -21,10 +21,10 @@ Word word_of(std::span<const BlockCopy> copies) {
       {16, "uint4"}, {8, "uint2"}, {4, "unsigned"}, {2, "unsigned short"}, {1, "unsigned char"}};
   return *std::find_if(std::begin(words), std::end(words), [&](const Word& word) {
     return std::all_of(copies.begin(), copies.end(), [&](const BlockCopy& c) {
-      const auto whole = [&](int64_t count) { return count % word.bytes == 0; };
+      const auto is_multiple = [&](int64_t count) { return count % word.bytes == 0; };
       const auto at = [](const RowBlocks& blocks) { return int64_t(reinterpret_cast<uintptr_t>(blocks.data)); };
-      const bool pitches = c.count == 1 || (whole(c.to.pitch) && whole(c.from.pitch));
-      return whole(at(c.to)) && whole(at(c.from)) && whole(c.bytes) && pitches;
+      const bool pitches = c.count == 1 || (is_multiple(c.to.pitch) && is_multiple(c.from.pitch));
+      return is_multiple(at(c.to)) && is_multiple(at(c.from)) && is_multiple(c.bytes) && pitches;
     });
   });
 }
@@ -49,7 +49,7 @@ struct CopyLaunch {
   }
 
   WordCopies all{};
-  Blocks blocks;
+  GridSize blocks;
   bool is_last;
 };
 

@@ -14,10 +14,10 @@ std::optional<Driver> load() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) return std::nullopt;
   Driver d{};
-  bool whole = true;
+  bool complete = true;
   const auto find = [&](auto& function, const char* name, bool needed = true) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-    if (!function && needed) whole = false;
+    if (!function && needed) complete = false;
   };
   find(d.version, "cuDriverGetVersion");
   find(d.error_string, "cuGetErrorString");
@@ -45,7 +45,7 @@ std::optional<Driver> load() {
   find(d.pointer_attribute, "cuPointerGetAttribute");
   find(d.copy_peer, "cuMemcpyPeerAsync");
   find(d.copy_peer_3d, "cuMemcpy3DPeerAsync");
-  if (!whole) return std::nullopt;
+  if (!complete) return std::nullopt;
   return d;
 }
 
@@ -61,11 +61,11 @@ const Driver& driver() {
   throw std::runtime_error("torch_conv: no CUDA driver of version 12 or newer was found (libcuda.so.1)");
 }
 
-void fail(Result status, const char* what) {
+void fail(Result status, const char* action) {
   const char* text = nullptr;
   const Driver* found = find_driver();
   if (!found || found->error_string(status, &text) != kSuccess || !text) text = "unknown error";
-  throw std::runtime_error(std::string("torch_conv: ") + what + " failed: " + text);
+  throw std::runtime_error(std::string("torch_conv: ") + action + " failed: " + text);
 }
 
 }  // namespace torch_conv::cuda

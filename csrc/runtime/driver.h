@@ -90,9 +90,9 @@ const Driver* find_driver();
 const Driver& driver();
 
 // Throws one sentence with the driver's error text.
-[[noreturn]] void fail(Result status, const char* what);
-inline void check(Result status, const char* what) {
-  if (status != kSuccess) fail(status, what);
+[[noreturn]] void fail(Result status, const char* action);
+inline void check(Result status, const char* action) {
+  if (status != kSuccess) fail(status, action);
 }
 
 }  // namespace torch_conv::cuda

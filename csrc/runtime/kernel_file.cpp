@@ -24,7 +24,7 @@ std::string pack(const std::string& description, const Binary& binary) {
   return bytes + hex(hash_of(bytes));
 }
 
-// Kernels from the folder run in this process, so no other user may write to it.
+// Kernels from the folder run in this process, so no other user may write to the folder.
 bool is_private(const struct stat& s) { return s.st_uid == geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0; }
 
 // Bytes. A damaged file may have any size; the largest kernel takes less than 1 MiB.
@@ -48,13 +48,13 @@ std::string kernel_path(const std::string& folder, const std::string& descriptio
   return folder + "/" + hex(hash_of(description)) + ".kernel";
 }
 
-std::optional<Binary> read_kernel(const std::string& path, const std::string& description, bool own) {
+std::optional<Binary> read_kernel(const std::string& path, const std::string& description, bool must_be_private) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return std::nullopt;
   struct stat s {};
   std::string bytes;
-  if (fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_size <= kLargestFile && (!own || is_private(s))) {
+  if (fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_size <= kLargestFile && (!must_be_private || is_private(s))) {
     bytes.resize(size_t(s.st_size));
     size_t done = 0;
     while (done < bytes.size()) {
@@ -72,9 +72,9 @@ std::optional<Binary> read_kernel(const std::string& path, const std::string& de
   const size_t end = bytes.size() - kHash, symbol = description.size() + 1, code = bytes.find('\0', symbol) + 1;
   if (code == 0 || code > end || bytes.substr(end) != hex(hash_of(std::string_view(bytes).substr(0, end))))
     return std::nullopt;
-  auto whole = decompress(std::string_view(bytes).substr(code, end - code));
-  if (!whole) return std::nullopt;
-  return Binary{bytes.substr(symbol, code - 1 - symbol), std::move(*whole)};
+  auto image = decompress(std::string_view(bytes).substr(code, end - code));
+  if (!image) return std::nullopt;
+  return Binary{bytes.substr(symbol, code - 1 - symbol), std::move(*image)};
 }
 
 bool write_kernel(const std::string& path, const std::string& description, const Binary& binary) {
@@ -89,8 +89,8 @@ bool write_kernel(const std::string& path, const std::string& description, const
     if (written <= 0) break;
     done += size_t(written);
   }
-  const bool whole = close(file) == 0 && done == bytes.size();
-  if (whole && std::rename(partial.c_str(), path.c_str()) == 0) return true;
+  const bool complete = close(file) == 0 && done == bytes.size();
+  if (complete && std::rename(partial.c_str(), path.c_str()) == 0) return true;
   unlink(partial.c_str());
   return false;
 }

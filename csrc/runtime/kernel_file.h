@@ -15,9 +15,10 @@ std::string describe(const Kernel& kernel, int capability, const std::string& co
 // The file of a description in a folder.
 std::string kernel_path(const std::string& folder, const std::string& description);
 
-// The code, or nothing where the file is missing, truncated, damaged or of another description. `own`: also nothing for
-// a file that another user owns or may write to.
-std::optional<Binary> read_kernel(const std::string& path, const std::string& description, bool own = false);
+// The code, or nothing where the file is missing, truncated, damaged or of another description. `must_be_private`:
+// also nothing for a file that another user owns or may write to.
+std::optional<Binary> read_kernel(const std::string& path, const std::string& description,
+                                  bool must_be_private = false);
 
 // Writes a temporary file in the same folder and renames it, so that no reader sees a part. False: the disk is full or
 // read-only.

@@ -5,25 +5,25 @@
 
 namespace torch_conv {
 
-// Where a plan for CUDA runs: on the current device.
+// The stream, memory and kernels of a plan that runs on the current device.
 struct Site {
   void* stream;
   void* scratch;                       // plan.scratch_bytes of memory
   const LoadedKernel* const* kernels;  // plan.kernels, loaded
 };
 
-struct Blocks {
+struct GridSize {
   int64_t x;
   unsigned y = 1, z = 1;
 };
 
-struct Threads {
+struct BlockSize {
   unsigned x, y = 1, z = 1;
 };
 
 // Parameters are passed as the kernel declares them, to the type.
 template <typename... Parameters>
-void launch_kernel(const LoadedKernel& kernel, Blocks blocks, Threads threads, int shared_bytes, void* stream,
+void launch_kernel(const LoadedKernel& kernel, GridSize blocks, BlockSize threads, int shared_bytes, void* stream,
                    const Parameters&... parameters) {
   void* pointers[] = {const_cast<void*>(static_cast<const void*>(&parameters))...};
   kernel.launch(blocks.x, blocks.y, blocks.z, threads.x, threads.y, threads.z, shared_bytes, stream, pointers);

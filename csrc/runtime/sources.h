@@ -1,5 +1,5 @@
 // The text of all source files of kernels, as a table in this module. The compiler reads the table at run time.
-// setup.py writes it.
+// setup.py writes the table.
 #pragma once
 
 #include <cstdint>

@@ -78,9 +78,9 @@ std::optional<Binary> find_ahead(const Kernel& kernel, int capability) {
 KernelFunction load_binary(const Kernel& kernel, const Binary& binary) {
   Library library = nullptr;
   KernelFunction function = nullptr;
-  const std::string what = "loading kernel " + kernel.name;
-  check(driver().load_library(&library, binary.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), what.c_str());
-  check(driver().get_kernel(&function, library, binary.symbol.c_str()), what.c_str());
+  const std::string action = "loading kernel " + kernel.name;
+  check(driver().load_library(&library, binary.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), action.c_str());
+  check(driver().get_kernel(&function, library, binary.symbol.c_str()), action.c_str());
   return function;
 }
 
@@ -128,16 +128,16 @@ bool offers(const Kernel& kernel, const Arch& arch) {
     CachedKernel& cached = cache_entry(kernel, capability_of(arch));
     if (const std::unique_lock free(cached.mutex, std::try_to_lock); free && cached.loaded) return true;
   }
-  // compiler_version() loads the compiler, which takes a millisecond or more of the first call: it comes last.
+  // compiler_version() loads the compiler, which takes a millisecond or more of the first call, so the call comes last.
   return find_ahead(kernel, capability_of(arch)).has_value() || !compiler_version().empty();
 }
 
 std::vector<std::string> build_ahead(const std::string& folder, int capability, const std::vector<Kernel>& kernels) {
-  const std::string of_arch = folder + "/sm_" + std::to_string(capability);
-  std::filesystem::create_directories(of_arch);
+  const std::string arch_folder = folder + "/sm_" + std::to_string(capability);
+  std::filesystem::create_directories(arch_folder);
   std::vector<std::string> files;
   for (const Kernel& kernel : kernels) {
-    const std::string description = describe(kernel, capability, ""), path = kernel_path(of_arch, description);
+    const std::string description = describe(kernel, capability, ""), path = kernel_path(arch_folder, description);
     files.push_back(path);
     if (read_kernel(path, description)) continue;
     if (!write_kernel(path, description, compile(kernel, capability)))

@@ -1,5 +1,5 @@
-// The kernel store maps a kernel's name to the loaded kernel. It looks in memory, then among the kernels that were
-// built ahead, then in the cache on disk. Else NVRTC compiles the kernel from the sources in this module.
+// The kernel store maps a kernel's name to the loaded kernel. The store looks in memory, then among the kernels that
+// were built ahead, then in the cache on disk. Else NVRTC compiles the kernel from the sources in this module.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ enum class Origin { ahead, cache, compiled };
 // Loads a kernel. An error is one sentence with the kernel's name; the next call tries again.
 const LoadedKernel& load(const Kernel& kernel, const Arch& arch);
 
-// Can load() find or compile the kernel? True wherever there is a compiler.
+// Whether load() can find or compile the kernel. True wherever there is a compiler.
 bool offers(const Kernel& kernel, const Arch& arch);
 
 // Compiles the kernels that `folder`/sm_XY does not hold yet. Returns the files of all kernels.

@@ -9,7 +9,7 @@ namespace torch_conv::tma {
 
 namespace {
 
-struct Axis {
+struct MapAxis {
   int64_t count, stride;
 };
 
@@ -19,7 +19,7 @@ constexpr int kL2Promotion128 = 2;  // none costs 3-4 % (measured on one NVIDIA 
 
 // `inner` dense elements of `pack` pixels, then `axes` from the innermost. `box`: its first extents; the others are 1.
 // `swizzle`: CUtensorMapSwizzle, 0 for none, 1, 2, 3 of 32, 64 or 128 bytes.
-TensorMap encode(const Image& x, int64_t inner, std::initializer_list<Axis> axes, std::initializer_list<int> box,
+TensorMap encode(const Image& x, int64_t inner, std::initializer_list<MapAxis> axes, std::initializer_list<int> box,
                  int pack, int swizzle) {
   constexpr int kMostAxes = 5;
   const int64_t size = size_of(x.dtype), bytes = size * pack;
@@ -28,7 +28,7 @@ TensorMap encode(const Image& x, int64_t inner, std::initializer_list<Axis> axes
   const unsigned steps[kMostAxes] = {1, 1, 1, 1, 1};
   std::copy(box.begin(), box.end(), extents);
   unsigned rank = 1;
-  for (const Axis& axis : axes) {
+  for (const MapAxis& axis : axes) {
     strides[rank - 1] = uint64_t(axis.count == 1 ? 16 : axis.stride * size);
     sizes[rank++] = uint64_t(axis.count);
   }

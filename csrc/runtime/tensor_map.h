@@ -13,7 +13,7 @@ TensorMap plane_map(const Image& x, int box_w, int box_h, int pack = 1);
 // memory. There the 16-byte pieces of row i stand at piece ^ i % 8.
 TensorMap rows_map(const Image& x, int box_h);
 
-// As plane_map, of one plane of a volume: coordinates (x, y, z, c, n), the first three signed.
+// The map of one plane of a volume: coordinates (x, y, z, c, n), the first three signed.
 TensorMap volume_map(const Image& x, int box_w, int box_h, int pack = 1);
 
 // Boxes of an image whose channels are innermost, in the order of memory: coordinates (c, x, y, n).

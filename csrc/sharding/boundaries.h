@@ -18,7 +18,7 @@ constexpr AxisMembers kRows{&Image::h, &Image::stride_h, &Placement::pad_y, &Pla
 constexpr AxisMembers kPlanes{&Image::d, &Image::stride_d, &Placement::pad_z, &Placement::stride_z,
                               &Placement::dilation_z};
 
-// The same problem for the outputs [begin, end) along an axis. Its input begins at row `first`: no window of these
+// The problem for the outputs [begin, end) along an axis. Its input begins at row `first`: no window of these
 // outputs covers an earlier row.
 template <typename Problem>
 Problem rows_of_problem(const Problem& p, const AxisMembers& axis, int64_t begin, int64_t end, int64_t first) {
@@ -48,7 +48,7 @@ struct Boundaries {
     const int64_t fitting = in + pad - length, last = std::max<int64_t>(0, out - least);
     const int64_t bottom = !p.peers.below.data ? out : fitting < 0 ? 0 : std::min(last, fitting / stride + 1);
     const int64_t middle = std::max(top, bottom);  // a shard thinner than its window has no interior
-    // The input of each problem begins at the first row of its windows, so that no tile lies outside the image.
+    // The input of each problem begins at the first row of its windows, so that no tile is outside the image.
     const auto first = [&](int64_t begin) { return std::max<int64_t>(0, begin * stride - pad); };
     Boundaries s{rows_of_problem(p, axis, top, middle, first(top)), rows_of_problem(p, axis, 0, top, 0),
                  rows_of_problem(p, axis, middle, out, first(middle))};

@@ -11,11 +11,11 @@ int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 // Circular rows beyond an end of the image: the rows at this end and the rows at the other one.
 std::vector<Range> rows_at_both_ends(Range rows, int64_t n, const AxisFootprint& r) {
   const auto [low, high] = rows;
-  const std::vector<Range> whole{{0, n}};
-  if (r.pad >= r.length || high <= 0 || low >= n || (low < 0 && high > n)) return whole;
-  if (low < 0) return high < n + low ? std::vector<Range>{{0, high}, {n + low, n}} : whole;
+  const std::vector<Range> all_rows{{0, n}};
+  if (r.pad >= r.length || high <= 0 || low >= n || (low < 0 && high > n)) return all_rows;
+  if (low < 0) return high < n + low ? std::vector<Range>{{0, high}, {n + low, n}} : all_rows;
   const int64_t begin = low - modulo(low - (high - n), r.stride * r.group);
-  return high - n < begin ? std::vector<Range>{{0, high - n}, {begin, n}} : whole;
+  return high - n < begin ? std::vector<Range>{{0, high - n}, {begin, n}} : all_rows;
 }
 
 // One range of rows around the windows `under`. `outputs_end`: the end of the rows that the piece's outputs belong to.
@@ -38,7 +38,7 @@ Range rows_read(Range outputs, const AxisFootprint& r, int64_t n, Border border)
   const auto [begin, end] = rows_under(outputs, r);
   if (border == Border::circular) return {begin, end};
   Range rows{std::clamp<int64_t>(begin, 0, n - 1), std::clamp<int64_t>(end, 1, n)};
-  if (border != Border::reflect && border != Border::symmetric && border != Border::replicate) return rows;
+  if (!is_mirror(border)) return rows;
   const int64_t above = std::max<int64_t>(0, -begin), below = std::max<int64_t>(0, end - n);
   if (above > 0) rows.end = std::max(rows.end, std::min(n, above + 1));
   if (below > 0) rows.begin = std::min(rows.begin, std::max<int64_t>(0, n - 1 - below));
@@ -69,7 +69,7 @@ std::vector<Run> runs_of(Range rows, const Sizes& bounds, Border border) {
 Piece piece_for(Range outputs, int64_t n, const AxisFootprint& r, bool circular, Range held) {
   if (outputs.size() <= 0) return {{}, 0, 0, {0, 0}, 0};
   const Range under = rows_under(outputs, r);
-  // With padding='same' an output belongs to the row at its own number times the stride.
+  // With padding='same' an output belongs to the row whose number is the output's number times the stride.
   const int64_t outputs_end = std::min((outputs.end - 1) * r.stride + 1, n);
   Piece piece{{}, 0, outputs.size(), {}, 0};
   if (circular && (under.begin < 0 || under.end > n))
@@ -80,8 +80,8 @@ Piece piece_for(Range outputs, int64_t n, const AxisFootprint& r, bool circular,
   // Row i of the image is row i - ahead of the piece, for the rows that the outputs belong to.
   const int64_t ahead =
       piece.rows.size() == 1 || under.begin < 0 ? piece.rows[0].begin : piece.rows[1].begin - piece.rows[0].end;
-  // The piece is cut between the rows of wanted outputs and those of other outputs. Several positions may serve; an end
-  // of the shard's own rows comes first.
+  // The piece is cut between the rows of wanted outputs and the rows of other outputs. Several positions may serve; an
+  // end of the shard's own rows comes first.
   const auto cut_at = [&](int64_t output, int64_t shard_end) {
     const int64_t highest = output * r.stride + r.middle;
     return (highest - r.stride < shard_end && shard_end <= highest ? shard_end : highest) - ahead;
@@ -105,6 +105,11 @@ struct FootprintOfQuery {
   Border border;
 };
 
+std::vector<std::string> borders() {
+  const std::vector<const char*> names = border_names();
+  return {names.begin(), names.end()};
+}
+
 // Four numbers a run.
 Sizes shard_runs(int64_t low, int64_t high, Sizes bounds, int64_t border) {
   Sizes numbers;
@@ -122,7 +127,7 @@ Sizes shard_piece(int64_t first, int64_t last, int64_t n, Sizes footprint, Sizes
   return numbers;
 }
 
-// A flag for each pair of shards: is the first one's result computed from the second one? Row by row.
+// A flag for each pair of shards, row by row: whether the first one's result is computed from the second one.
 Sizes shards_read(Sizes sizes, Sizes footprint) {
   const FootprintOfQuery f(footprint);
   const size_t shards = sizes.size();
@@ -141,6 +146,7 @@ Sizes shards_read(Sizes sizes, Sizes footprint) {
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
+  m.impl("_borders", boxed<&borders, "_borders">);
   m.impl("_shard_runs", boxed<&shard_runs, "_shard_runs">);
   m.impl("_shard_piece", boxed<&shard_piece, "_shard_piece">);
   m.impl("_shards_read", boxed<&shards_read, "_shards_read">);

@@ -15,19 +15,19 @@ inline size_t holder_of(int64_t row, const Sizes& bounds) {
   return std::upper_bound(bounds.begin(), bounds.end(), row) - bounds.begin() - 1;
 }
 
-// The number of outputs whose middle lies in front of `row`, of an image of n rows.
+// The number of outputs whose middle is before `row`, of an image of n rows.
 inline int64_t outputs_before(int64_t row, const AxisFootprint& r, int64_t n) {
   if (row <= 0) return 0;
   if (row >= n) return r.out;
   return std::clamp<int64_t>(ceil_div(std::max<int64_t>(row - r.middle, 0), r.stride), 0, r.out);
 }
 
-// The rows under the windows of some outputs. They may lie outside the image.
+// The rows under the windows of some outputs. Rows may be outside the image.
 inline Range rows_under(Range outputs, const AxisFootprint& r) {
   return {outputs.begin * r.stride - r.pad, (outputs.end - 1) * r.stride - r.pad + r.length};
 }
 
-// The rows of the image that the windows of some outputs read, with those that the border repeats. With a circular
+// The rows of the image that the windows of some outputs read, with the rows that the border repeats. With a circular
 // border the range continues beyond the image's ends.
 Range rows_read(Range outputs, const AxisFootprint& r, int64_t n, Border border);
 
@@ -42,8 +42,8 @@ struct Run {
 // The rows of the extended image, shard by shard.
 std::vector<Run> runs_of(Range rows, const Sizes& bounds, Border border);
 
-// Rows of an image as an image of their own. A filter of a piece computes wanted outputs of the whole image. Each end
-// of a piece is an end of the whole image, with its border, or lies outside all wanted outputs' windows.
+// Rows of an image as a separate image. A filter of a piece computes wanted outputs of the whole image. Each end
+// of a piece is an end of the whole image, with its border, or is outside all wanted outputs' windows.
 struct Piece {
   std::vector<Range> rows;  // two ranges where circular outputs read rows of both ends
   int64_t skip, count;      // outputs of the piece before the wanted ones; wanted outputs

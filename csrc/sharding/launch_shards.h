@@ -22,7 +22,7 @@ inline Peers peers(const Shard& shard, Dtype dtype, int axes) {
   return {image(shard.above), image(shard.below)};
 }
 
-// Can a problem run on any device, since it holds no memory of a device besides its images?
+// Whether a problem can run on any device, because the problem holds no memory of a device besides its images.
 inline bool on_any_device(const Direct& p) { return p.taps.on_host && !p.bias; }
 inline bool on_any_device(const Separable& p) {
   return p.taps_x.on_host && p.taps_y.on_host && (p.kd == 1 || p.taps_z.on_host);
@@ -38,7 +38,7 @@ inline bool on_any_device(const Fused& p) {
 }
 
 // One channel that is expanded to many, each with its own window, becomes one input channel with many outputs. Kernels
-// then read it less often. Bulk copies take no stride of 0.
+// then read the channel less often. Bulk copies take no stride of 0.
 inline Direct with_channels_read_once(Direct p) {
   const auto expanded = [](const Image& x) { return x.stride_c == 0; };
   if (p.in.c > 1 && expanded(p.in) && p.peers.all(expanded) && p.groups == p.in.c && p.out.c == p.in.c)
@@ -56,18 +56,18 @@ bool set_images(Problem& p, const Shard& shard, int axes) {
   Tensor result = shard.result;
   if constexpr (std::is_same_v<Problem, Box>) p.first_row = shard.first;
   if constexpr (std::is_same_v<Problem, Fused>) {
-    if (result.dim() > shard.own->dim()) {  // several outputs, in a dimension before the spatial axes
+    if (result.dim() > shard.input->dim()) {  // several outputs, in a dimension before the spatial axes
       const int64_t dim = result.dim() - axes - 1;
       p.stride_output = result.stride(dim), result = torch::stable::select(result, dim, 0);
     }
   }
-  const auto in = merge_leading(*shard.own, p.in.dtype, axes), out = merge_leading(result, p.out.dtype, axes);
+  const auto in = merge_leading(*shard.input, p.in.dtype, axes), out = merge_leading(result, p.out.dtype, axes);
   if (!in || !out) return false;
   p.in = *in, p.out = *out, p.peers = peers(shard, p.in.dtype, axes);
   return true;
 }
 
-// Can interior and boundary strips be problems of their own? Not of a chain: a Fused has no pad for the first window.
+// Whether interior and boundary strips can be separate problems. A Fused has no pad for the first window.
 template <typename Problem>
 constexpr bool kHasBoundaries = true;
 template <>
@@ -81,7 +81,7 @@ struct ShardLaunch {
   Kernels kernels{};
 };
 
-// The fastest launches for a shard; none where the family does not serve it.
+// The fastest launches for a shard; none if the family does not serve the shard.
 template <typename Problem>
 std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& target, const Shard& shard,
                                                const Problem& p, const EntryPoints<Problem>& entry_points,
@@ -92,19 +92,19 @@ std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& t
     return launches.back().decision.serves() && launches.back().decision.plan->scratch_bytes == 0;
   };
   const bool volumes = axes_of(*call.part) == 3;
-  const Problem whole = volumes ? with_channels_read_once(p) : p;
-  bool worth = true;
+  const Problem whole_shard = volumes ? with_channels_read_once(p) : p;
+  bool two_are_faster = true;
   int64_t least = 0;
   if (volumes) {  // the plan for the whole shard says how deep its boundary strips should be
-    if (!add(whole, false)) return {};
+    if (!add(whole_shard, false)) return {};
     least = launches[0].decision.plan->boundary_d;
-    worth = least > 0 && (is_far(*shard.own, shard.above) || is_far(*shard.own, shard.below));
+    two_are_faster = least > 0 && (is_far(*shard.input, shard.above) || is_far(*shard.input, shard.below));
   }
   if constexpr (kHasBoundaries<Problem>) {
-    if (call.streams->two_launches(worth)) {
+    if (call.streams->two_launches(two_are_faster)) {
       std::vector<ShardLaunch<Problem>> one_launch = std::move(launches);
       launches.clear();
-      const Boundaries<Problem> boundaries = Boundaries<Problem>::of(whole, volumes, least);
+      const Boundaries<Problem> boundaries = Boundaries<Problem>::of(whole_shard, volumes, least);
       const auto empty = [](const Problem& part) { return part.out.h == 0 || part.out.d == 0; };
       if ((empty(boundaries.interior) || add(boundaries.interior, false)) &&
           (empty(boundaries.above) || add(boundaries.above, true)) &&
@@ -113,22 +113,23 @@ std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& t
       return one_launch;  // none for images: their boundary strips read copies, and the interior waits for no device
     }
   }
-  if (!volumes && !add(whole, false)) return {};
+  if (!volumes && !add(whole_shard, false)) return {};
   return launches;
 }
 
-// Lets boundary strips of a volume read copies of the neighbours' planes, where that is faster. The plans are those for
-// the originals. Copies are dense, so the originals must be dense, too, with the same number of channels. `near` owns
-// the copies.
+// Lets boundary strips of a volume read copies of the neighbours' planes, where that is faster. The plans are the plans
+// for the originals. Copies are dense, so the originals must be dense, too, with the same number of channels. `near`
+// owns the copies.
 template <typename Problem>
-void copy_near_planes(Call& call, const Shard& shard, const Problem& p, void* side_stream, bool fresh,
+void copy_near_planes(Call& call, const Shard& shard, const Problem& p, void* side_stream, bool after_queued,
                       std::optional<NearPlanes>& near, std::vector<ShardLaunch<Problem>>& launches) {
   const bool dense = p.in.stride_w == 1 && p.in.stride_h == p.in.w && p.in.h > 1;
   if (!dense || launches[0].decision.problem.in.c != p.in.c) return;
   near.emplace(shard);
   if (!near->any()) return;
-  if (!call.runs()) call.explain("its boundary strips read copies of other GPUs' planes instead, which are made aside");
-  near->copy(call, side_stream, fresh);
+  if (!call.runs())
+    call.explain("its boundary strips read copies of other GPUs' planes instead, which are made on the side stream");
+  near->copy(call, side_stream, after_queued);
   const Peers copies = peers(near->shard(), p.in.dtype, 3);
   for (ShardLaunch<Problem>& launch : launches) {
     Peers& read = launch.decision.problem.peers;
@@ -137,24 +138,24 @@ void copy_near_planes(Call& call, const Shard& shard, const Problem& p, void* si
   }
 }
 
-// Records the launches in the graph of the call on all shards. `fresh` as in SplitStreams::begin.
+// Records the launches in the graph of the call on all shards. `after_queued` as in SplitStreams::begin.
 template <typename Problem>
 void record(LaunchGraph& graph, const Shard& shard, const std::vector<ShardLaunch<Problem>>& launches, bool on_side,
-            bool fresh) {
-  const int own = graph.index_of(*shard.own);
+            bool after_queued) {
+  const int input = graph.index_of(*shard.input);
   const std::vector<int> owners = graph.indices_of({shard.above, shard.below});
-  graph.guard([own, owners](const std::vector<Tensor>& given) {
-    const auto reads = [&](int i) { return can_read(given[own], given[i]); };
+  graph.guard([input, owners](const std::vector<Tensor>& given) {
+    const auto reads = [&](int i) { return can_read(given[input], given[i]); };
     return std::all_of(owners.begin(), owners.end(), reads);
   });
   std::vector<std::pair<Launch<Problem>, bool>> nodes;
   for (const ShardLaunch<Problem>& l : launches) nodes.push_back({{graph, l.decision, l.kernels}, l.on_side});
-  graph.record([own, owners, nodes, on_side, fresh, device = shard.own->get_device_index()](Replay& r) {
+  graph.record([input, owners, nodes, on_side, after_queued, device = shard.input->get_device_index()](Replay& r) {
     const cuda::OnDevice current(device);
-    void* const reader = SplitStreams::begin(r, own, owners, on_side, fresh);
+    void* const reader = SplitStreams::begin(r, input, owners, on_side, after_queued);
     void* const stream = on_side ? cuda::current_stream(device) : reader;
     for (const auto& [node, is_strip] : nodes) node.on_cuda(r, is_strip ? reader : stream, nullptr);
-    r.streams->end(r.tensor(own), on_side);
+    r.streams->end(r.tensor(input), on_side);
   });
 }
 
@@ -166,24 +167,24 @@ bool run_shard(Call& call, const Target& target, const Shard& shard, const Probl
   for (ShardLaunch<Problem>& launch : launches) launch.kernels = load(call, target, *launch.decision.plan);
   SplitStreams& streams = *call.streams;
   const bool on_side = launches.back().on_side;
-  const bool fresh = !on_any_device(p);  // the current stream may just have queued the copy of taps
-  void* const reader = streams.begin(*shard.own, {shard.above, shard.below}, on_side, fresh);
+  const bool after_queued = !on_any_device(p);  // the current stream may just have queued the copy of taps
+  void* const reader = streams.begin(*shard.input, {shard.above, shard.below}, on_side, after_queued);
   std::optional<NearPlanes> near;
   if constexpr (kHasBoundaries<Problem>)
-    if (on_side && axes_of(*call.part) == 3) copy_near_planes(call, shard, p, reader, fresh, near, launches);
+    if (on_side && axes_of(*call.part) == 3) copy_near_planes(call, shard, p, reader, after_queued, near, launches);
   for (const ShardLaunch<Problem>& launch : launches) {
     const Decision<Problem>& d = launch.decision;
     void* const stream = launch.on_side ? reader : target.stream();
     if (!only_explain(call, target, *d.plan))
       entry_points.run_cuda(d.problem, *d.plan, {stream, nullptr, launch.kernels.data()});
   }
-  streams.end(*shard.own, on_side);
-  if (call.graph) record(*call.graph, shard, launches, on_side, fresh);
+  streams.end(*shard.input, on_side);
+  if (call.graph) record(*call.graph, shard, launches, on_side, after_queued);
   return true;
 }
 
-// Runs the shard at hand, and the further shards if their problems differ by the images alone; then they need no calls
-// of their own. Where the kernel family does not serve a shard, nothing runs, and the shard is not `done`.
+// Runs the shard at hand, and the further shards if their problems differ by the images alone. Such shards need no
+// further calls. If the kernel family does not serve a shard, nothing runs, and the shard is not `done`.
 template <typename Problem>
 void run_shards(Call& call, const Target& target, const Problem& p, const EntryPoints<Problem>& entry_points,
                 const char* pinned) {
@@ -194,7 +195,7 @@ void run_shards(Call& call, const Target& target, const Problem& p, const EntryP
   if (!shards[0]->done || !on_any_device(p)) return;
   for (size_t i = 1; i < shards.size(); ++i) {
     Shard& shard = *shards[i];
-    const Target there(call, *shard.own);
+    const Target there(call, *shard.input);
     Problem q = p;
     if (set_images(q, shard, axes)) shard.done = run_shard(call, there, shard, q, entry_points, pinned);
   }

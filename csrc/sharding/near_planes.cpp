@@ -9,34 +9,36 @@ namespace torch_conv {
 
 namespace {
 
-// Up to this number of planes are read in place, which takes no memory. 1024^3 on four NVIDIA H100, us in place |
-// copied:
-//     planes on either side   1 (3x3x3) 802 | 806   2 (separable 5) 900 | 906   3 953 | 959   4 1009 | 976   5 1167 |
-//     1111
+// Up to this number of planes are read in place, which takes no memory. 1024^3 on four NVIDIA H100, us:
+//
+//     planes on either side     1     2     3      4      5
+//     read in place           802   900   953   1009   1167
+//     copied                  806   906   959    976   1111
+//
 constexpr int64_t kMostReadInPlace = 3;
 
 }  // namespace
 
-NearPlanes::NearPlanes(const Shard& shard) : far_(shard), near_(shard), dim_(shard.own->dim() - kAxes) {
-  if (is_far(*shard.own, shard.above) && shard.before > kMostReadInPlace)
+NearPlanes::NearPlanes(const Shard& shard) : far_(shard), near_(shard), dim_(shard.input->dim() - kAxes) {
+  if (is_far(*shard.input, shard.above) && shard.before > kMostReadInPlace)
     above_ = {shard.above->size(dim_) - shard.before, shard.before};
-  if (is_far(*shard.own, shard.below) && shard.behind > kMostReadInPlace) below_ = {0, shard.behind};
+  if (is_far(*shard.input, shard.below) && shard.behind > kMostReadInPlace) below_ = {0, shard.behind};
 }
 
 void NearPlanes::allocate_copy(const Call& call, const Tensor*& peers, Planes& planes, RowCopies& copies) const {
   if (planes.count == 0) return;
   Sizes sizes = sizes_of(*peers);
   sizes[dim_] = planes.count;
-  planes.copy = allocate(call, *far_.own, sizes, peers->scalar_type());
+  planes.copy = allocate(call, *far_.input, sizes, peers->scalar_type());
   copies.add({planes.copy, *peers, 0, planes.first, planes.count, dim_});
   peers = &planes.copy;
 }
 
-void NearPlanes::copy(const Call& call, void* side_stream, bool fresh) {
-  // The copies are memory of the side stream: the current stream may still read memory that it has freed.
-  const CurrentStream side(*far_.own, side_stream);
+void NearPlanes::copy(const Call& call, void* side_stream, bool after_queued) {
+  // The copies are memory of the side stream, because the current stream may still read memory that it has freed.
+  const CurrentStream side(*far_.input, side_stream);
   if (LaunchGraph* graph = call.graph)
-    record_side_stream(*graph, graph->index_of(*far_.own), graph->indices_of({far_.above, far_.below}), fresh);
+    record_side_stream(*graph, graph->index_of(*far_.input), graph->indices_of({far_.above, far_.below}), after_queued);
   RowCopies copies;
   try {
     allocate_copy(call, near_.above, above_, copies);

@@ -1,10 +1,10 @@
-// Planes of neighbour shards on other GPUs, copied to the GPU of the shard whose windows cover them.
+// Planes of neighbour shards on other GPUs, copied to the GPU of the shard whose windows cover the planes.
 //
 //   side stream       copy planes | boundary strips, which read the copies
 //   current stream    interior ........................ | waits for the side stream
 //
 // Blocks that read many planes of another GPU in place wait for NVLink and occupy multiprocessors meanwhile. A copy
-// occupies few of them.
+// occupies few multiprocessors.
 #pragma once
 
 #include "sharding/part.h"
@@ -12,10 +12,10 @@
 
 namespace torch_conv {
 
-// Is `other` memory of another device than `own`'s? In an explanation for GPUs that are not there, each shard has its
-// own GPU.
-inline bool is_far(const Tensor& own, const Tensor* other) {
-  return other && (!own.is_cuda() || !same_device(own, *other));
+// Whether `other` is on another device than `reader`. In an explanation for GPUs that are not there, each shard has a
+// GPU.
+inline bool is_far(const Tensor& reader, const Tensor* other) {
+  return other && (!reader.is_cuda() || !same_device(reader, *other));
 }
 
 class NearPlanes {
@@ -24,11 +24,12 @@ class NearPlanes {
   NearPlanes(const NearPlanes&) = delete;
   NearPlanes& operator=(const NearPlanes&) = delete;
 
-  // Is a copy worth its time on either side?
+  // Whether a copy is worth its time on either side.
   bool any() const { return above_.count + below_.count > 0; }
   // Allocates the copies and queues them on `side_stream`, which has waited for the neighbour shards. Without memory
-  // for the copies it does nothing. `fresh` as in SplitStreams::begin. The copies live as long as this object.
-  void copy(const Call& call, void* side_stream, bool fresh);
+  // for the copies the shard keeps its neighbours. `after_queued` as in SplitStreams::begin. The copies live as long as
+  // this object.
+  void copy(const Call& call, void* side_stream, bool after_queued);
   // The shard, with the copies as its neighbours.
   const Shard& shard() const { return near_; }
 

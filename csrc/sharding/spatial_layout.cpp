@@ -34,15 +34,15 @@ Range SpatialLayout::interior_of(Range outputs, Range rows) const {
 // Kernels may read the neighbour shards that hold all rows which windows cover there.
 void SpatialLayout::find_neighbours(ShardOutputs& shard) const {
   const int64_t n = image_.size();
-  const Tensor& own = *shard.own;
+  const Tensor& input = *shard.input;
   const Range rows = image_.rows_of(shard.index);
   const auto [begin, end] = rows_under(shard.outputs, axis_);
   // Along the first spatial axis: rows of images, planes of volumes.
-  if (!direct_ || !on_cuda(call_, own) || image_.from_end() != axes_ || begin > rows.begin) return;
+  if (!direct_ || !on_cuda(call_, input) || image_.from_end() != axes_ || begin > rows.begin) return;
   const auto readable = [&](int64_t row, int64_t count) -> const Tensor* {
     const Tensor& t = image_.shards[holder_of(map_index(row, n, Border::circular), image_.bounds)];
     const bool plain = t.size(image_.dim) >= count && merge_leading(t, Dtype::f32, axes_);
-    return plain && can_read(own.get_device_index(), t) ? &t : nullptr;
+    return plain && can_read(input.get_device_index(), t) ? &t : nullptr;
   };
   const bool reads_above = begin < rows.begin && (rows.begin > 0 || circular());
   const bool reads_below = end > rows.end && (rows.end < n || circular());
@@ -55,10 +55,10 @@ void SpatialLayout::find_neighbours(ShardOutputs& shard) const {
 BoundaryStrip SpatialLayout::strip_of(const ShardOutputs& shard, Range outputs) const {
   const int64_t n = image_.size();
   const Range read = rows_read_by(outputs);
-  BoundaryStrip strip{outputs, {read}, read.begin - first_row(outputs.begin), *shard.own};
+  BoundaryStrip strip{outputs, {read}, read.begin - first_row(outputs.begin), *shard.input};
   const int64_t above = std::max<int64_t>(0, -read.begin), below = std::max<int64_t>(0, read.end - n);
   if (circular() && ends_ && above + below > 0) {
-    // The strip holds rows of both ends of the image. Its own ends are the image's, with the same border.
+    // The strip holds rows of both ends of the image. The strip's ends are then ends of an image with the same border.
     if (above + below + read.size() >= n) strip.rows = {{0, n}}, strip.pad = -first_row(outputs.begin);
     else if (above > 0) strip.rows = {{0, read.end}, {n - above, n}}, strip.pad = above;
     else strip.rows = {{0, below}, {read.begin, n}}, strip.pad = -below;

@@ -19,7 +19,7 @@ std::vector<Tensor> SpatialSplit::run(const Sizes& wanted) {
   record_streams(call_, image_.shards, shards.size() > 1);
   for (size_t i = 0; i < shards.size(); ++i)
     if (!shards[i].done) filter_interior(shards[i], std::span(shards).subspan(i));
-  std::vector<BoundaryStrip> strips;  // they live until all streams have read them
+  std::vector<BoundaryStrip> strips;  // must live until all streams have read their rows
   for (const ShardOutputs& shard : shards)
     if (!shard.done) filter_boundaries(shard, strips);
   streams_->finish();
@@ -32,22 +32,22 @@ std::vector<Tensor> SpatialSplit::run(const Sizes& wanted) {
 Tensor SpatialSplit::result_of(const ShardOutputs& shard) const {
   Sizes sizes = footprint_.result;
   sizes[sizes.size() - from_end_] = shard.outputs.size();
-  return footprint_.contiguous || sizes.size() != size_t(shard.own->dim())
-             ? allocate(call_, *shard.own, sizes, footprint_.dtype)
-             : empty_result(call_, *shard.own, sizes, axes_, footprint_.dtype);
+  return footprint_.contiguous || sizes.size() != size_t(shard.input->dim())
+             ? allocate(call_, *shard.input, sizes, footprint_.dtype)
+             : empty_result(call_, *shard.input, sizes, axes_, footprint_.dtype);
 }
 
 void SpatialSplit::filter_interior(ShardOutputs& shard, std::span<ShardOutputs> shards) {
   if (shard.interior.size() == 0 || filter_in_place(shard, shards)) return;
   explain(shard, "its interior");
   if (footprint_.all_rows) {
-    shard.result = call_on_whole(*shard.own);  // filter_boundaries() overwrites the outputs of the strips
+    shard.result = call_on_whole(*shard.input);  // filter_boundaries() overwrites the outputs of the strips
     return;
   }
   // The rows before the first window would make a negative pad, which tiles do not take along y.
   const Range rows = image_.rows_of(shard.index);
   const int64_t begin = std::max(rows.begin, layout_.rows_read_by(shard.interior).begin);
-  filter_rows(shard, narrow(*shard.own, image_.dim, begin - rows.begin, rows.end - begin),
+  filter_rows(shard, narrow(*shard.input, image_.dim, begin - rows.begin, rows.end - begin),
               begin - layout_.first_row(shard.interior.begin), shard.interior);
 }
 
@@ -58,9 +58,8 @@ bool SpatialSplit::filter_in_place(ShardOutputs& shard, std::span<ShardOutputs> 
   for (ShardOutputs& other : shards)
     if ((other.above || other.below) && layout_.pad_of(other) == part.pad) part.shards.push_back(&other);
   const size_t lines = call_.lines ? call_.lines->size() : 0;
-  explain(shard,
-          "its interior and its boundary strips, which read other shards where they lie; and further shards alike");
-  call_on_part(part, *shard.own);
+  explain(shard, "its interior and its boundary strips, which read other shards in place; and further shards likewise");
+  call_on_part(part, *shard.input);
   if (!shard.done && call_.lines) call_.lines->resize(lines);
   return shard.done;
 }
@@ -74,17 +73,18 @@ void SpatialSplit::filter_boundaries(const ShardOutputs& shard, std::vector<Boun
   explain(shard, "its boundary strips, from rows that are copied");
   const std::span strips = std::span(all).subspan(first);
   {
-    const CurrentStream side(*shard.own, begin_boundaries(shard, strips));
+    const CurrentStream side(*shard.input, begin_boundaries(shard, strips));
     copy_rows_to(strips);
     for (BoundaryStrip& strip : strips) {
       if (footprint_.all_rows) strip.tensor = call_on_whole(strip.tensor);
       else filter_rows(shard, strip.tensor, strip.pad, strip.outputs);
     }
   }
-  streams_->end(*shard.own, true);
+  streams_->end(*shard.input, true);
   if (call_.graph)
-    call_.graph->record(
-        [own = call_.graph->index_of(*shard.own)](Replay& r) { r.side.reset(), r.streams->end(r.tensor(own), true); });
+    call_.graph->record([input = call_.graph->index_of(*shard.input)](Replay& r) {
+      r.side.reset(), r.streams->end(r.tensor(input), true);
+    });
   if (footprint_.all_rows) copy_outputs_of(strips, shard);
 }
 
@@ -97,8 +97,8 @@ void* SpatialSplit::begin_boundaries(const ShardOutputs& shard, std::span<Bounda
       others.push_back(&read);
       if (call_.graph) indices.push_back(call_.graph->index_of(read));
     });
-  if (call_.graph) record_side_stream(*call_.graph, call_.graph->index_of(*shard.own), indices, false);
-  return streams_->begin(*shard.own, others, true);
+  if (call_.graph) record_side_stream(*call_.graph, call_.graph->index_of(*shard.input), indices, false);
+  return streams_->begin(*shard.input, others, true);
 }
 
 void SpatialSplit::copy_rows_to(std::span<BoundaryStrip> strips) const {
@@ -123,9 +123,10 @@ void SpatialSplit::copy_outputs_of(std::span<BoundaryStrip> strips, const ShardO
     copies.add({shard.result, strip.tensor, strip.outputs.begin - shard.outputs.begin, layout_.axis().pad - strip.pad,
                 strip.outputs.size(), strip.tensor.dim() - from_end_});
   copies.run(call_);
-  streams_->delay_side(*shard.own);
+  streams_->delay_side(*shard.input);
   if (call_.graph)
-    call_.graph->record([own = call_.graph->index_of(*shard.own)](Replay& r) { r.streams->delay_side(r.tensor(own)); });
+    call_.graph->record(
+        [input = call_.graph->index_of(*shard.input)](Replay& r) { r.streams->delay_side(r.tensor(input)); });
 }
 
 void SpatialSplit::filter_rows(const ShardOutputs& shard, const Tensor& tensor, int64_t pad, Range outputs) {
@@ -139,7 +140,7 @@ Part SpatialSplit::part_of(int64_t pad, Range outputs, const Tensor& result) con
           .pad = pad,
           .out = outputs.size(),
           .first = outputs.begin,
-          .whole = image_.size(),
+          .whole_rows = image_.size(),
           .result = result};
 }
 
@@ -156,8 +157,8 @@ Tensor SpatialSplit::call_on_whole(const Tensor& tensor) {
 }
 
 // Says which shard the following lines of an explanation are about.
-void SpatialSplit::explain(const ShardOutputs& shard, const char* what) const {
-  if (!call_.runs()) Call(call_).explain("shard " + std::to_string(shard.index) + ", " + what);
+void SpatialSplit::explain(const ShardOutputs& shard, const char* part) const {
+  if (!call_.runs()) Call(call_).explain("shard " + std::to_string(shard.index) + ", " + part);
 }
 
 }  // namespace torch_conv

@@ -26,7 +26,7 @@ class SpatialSplit {
 
  private:
   Tensor result_of(const ShardOutputs& shard) const;
-  // `shards`: this one first, then those that are not filtered yet.
+  // `shards`: this one first, then shards that are not filtered yet.
   void filter_interior(ShardOutputs& shard, std::span<ShardOutputs> shards);
   bool filter_in_place(ShardOutputs& shard, std::span<ShardOutputs> shards);
   void filter_boundaries(const ShardOutputs& shard, std::vector<BoundaryStrip>& strips);
@@ -38,7 +38,7 @@ class SpatialSplit {
   Part part_of(int64_t pad, Range outputs, const Tensor& result) const;
   void call_on_part(Part& part, const Tensor& tensor);
   Tensor call_on_whole(const Tensor& tensor);
-  void explain(const ShardOutputs& shard, const char* what) const;
+  void explain(const ShardOutputs& shard, const char* part) const;
 
   const Call call_;
   int axes_;

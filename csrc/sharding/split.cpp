@@ -55,15 +55,15 @@ std::vector<Tensor> run_slices(const Call& call, const ShardedImage& image, cons
   for (int64_t i : wanted) {
     const Range rows = image.rows_of(i);
     if (rows.size() == 0) {
-      Sizes sizes = call.whole->result;
+      Sizes sizes = call.whole_footprint->result;
       sizes[image.dim] = 0;
-      results.push_back(allocate(call, image.shards[i], sizes, call.whole->dtype));
+      results.push_back(allocate(call, image.shards[i], sizes, call.whole_footprint->dtype));
       continue;
     }
     const Slice slice{image.from_end(), rows.begin, rows.size()};
-    Call of_slice = call_on(call, &slice);
-    of_slice.graph = call.graph, of_slice.streams = &streams;
-    results.push_back(function(of_slice, image.shards[i]));
+    Call slice_call = call_on(call, &slice);
+    slice_call.graph = call.graph, slice_call.streams = &streams;
+    results.push_back(function(slice_call, image.shards[i]));
   }
   streams.finish();
   record_finish(call);
@@ -83,18 +83,18 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
     for (int64_t i : indices)
       check(i >= 0 && i < int64_t(shards.size()), op, "wanted must name shards 0 to ", shards.size() - 1, ", got ", i);
   }
-  for (int64_t i : indices) {  // the leading dimensions must merge; then those of `placeholder_of` do, too
+  for (int64_t i : indices) {  // the leading dimensions must merge here and in `placeholder_of`
     Tensor& t = image.shards[i];
     if (dtype_or_none(t.scalar_type()) && t.dim() >= axes && !merge_leading(t, Dtype::f32, axes))
       t = torch::stable::contiguous(t);
   }
   const bool explains = call.purpose == Purpose::explain;
-  Call question{.op = op, .purpose = Purpose::footprint, .of_question = explains, .of_shards = true};
+  Call question{.op = op, .purpose = Purpose::footprint, .is_query = explains, .is_shard = true};
   function(question, placeholder_of(image, indices.empty() ? 0 : indices[0]));
-  Call whole = call;
-  whole.whole = &question.footprint;
-  if (image.from_end() <= axes) return SpatialSplit(whole, axes, image, question.footprint, function).run(indices);
-  return run_slices(whole, image, indices, function);
+  Call on_shards = call;
+  on_shards.whole_footprint = &question.footprint;
+  if (image.from_end() <= axes) return SpatialSplit(on_shards, axes, image, question.footprint, function).run(indices);
+  return run_slices(on_shards, image, indices, function);
 }
 
 }  // namespace torch_conv

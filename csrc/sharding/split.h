@@ -10,7 +10,7 @@
 //   - Kernels that can read neighbour shards do so in place, also in the memory of another GPU, or read copies of their
 //     planes (near_planes.h).
 //   - For other kernels, the rows of a boundary strip are copied into one tensor while the interior is filtered.
-// Every output is a sum of the same pixels in the same order as on one device, so it has the same bits.
+// Every output is a sum of the same pixels in the same order as on one device, so the bits are the same.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ using ShardCall = std::function<Tensor(Call& call, const Tensor& input)>;
 
 // The last `axes` dimensions of the tensors are spatial. `wanted`: the shards whose results are computed, by default
 // all; the rows of other shards are only read.
-std::vector<Tensor> run_split(const Call& whole, int axes, const std::vector<Tensor>& shards, int64_t dim,
+std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tensor>& shards, int64_t dim,
                               const std::optional<Sizes>& wanted, const ShardCall& function);
 
 // An argument of a call on `input`. Windows have `window_axes` dimensions, and before them none, B, or B and C. They
@@ -36,7 +36,7 @@ std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes,
 // False: they cannot or should not do so. A part with its own launch graph also gets false, since that graph does not
 // know the other shards' streams.
 bool read_from_peer(const Call& call, const Tensor& input, const Tensor& window);
-// The window, copied to the input's GPU if it is on another GPU.
+// The window on the input's GPU: a copy if the window is on another GPU.
 Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window);
 template <typename T>
 const T& argument_of(const Call&, const Tensor&, int, int, const T& argument) {

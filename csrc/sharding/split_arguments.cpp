@@ -9,11 +9,11 @@ namespace torch_conv {
 
 namespace {
 
-// Bytes of a window that kernels read in another GPU's memory; every block reads it. Two NVIDIA H100 with NVLink, us a
-// call on their shards, the window copied | read in place:
+// Bytes of a window that kernels read in another GPU's memory; every block reads the window. Two NVIDIA H100 with
+// NVLink, us a call on their shards, the window copied | read in place:
 //     3x3 float32 of 4096²     49.0 | 32.8     15x15 of 8192² (900 bytes)                  302 | 309
 //     3x3 of 8192²            103.5 | 103.5    3x3 for each of 64 channels of 2048x1024    193 | 199   (2304 bytes)
-//     the same, CUDA graph     99.7 | 97.3     7x7 for each of them                        211 | 215
+//       in a CUDA graph        99.7 | 97.3     7x7 for each of 64 channels of 2048x1024    211 | 215
 //     3x3x3 of 512³             233 | 230
 // A copy costs the host 11 us for each further GPU. Not measured: between 36 and 900 bytes, more GPUs, GPUs without
 // NVLink.
@@ -53,20 +53,20 @@ bool read_from_peer(const Call& call, const Tensor& input, const Tensor& window)
 
 Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_axes, const Tensor& window) {
   if (window_axes == 0) return window;
-  Tensor own = window;
+  Tensor part = window;
   if (const Slice* slice = call.slice) {
     const int64_t leading = window.dim() - window_axes, before = slice->dim_from_end - axes - 1;  // 0 channel, 1 sample
     const int64_t dim = before == 0 ? 1 : 0;
-    if (before <= 1 && leading > dim && window.size(dim) > 1) own = narrow(own, dim, slice->begin, slice->size);
+    if (before <= 1 && leading > dim && window.size(dim) > 1) part = narrow(part, dim, slice->begin, slice->size);
   }
-  return own;
+  return part;
 }
 
 std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes, int window_axes,
                                 const std::vector<Tensor>& windows) {
-  std::vector<Tensor> own;
-  for (const Tensor& window : windows) own.push_back(argument_of(call, input, axes, window_axes, window));
-  return own;
+  std::vector<Tensor> parts;
+  for (const Tensor& window : windows) parts.push_back(argument_of(call, input, axes, window_axes, window));
+  return parts;
 }
 
 }  // namespace torch_conv

@@ -13,10 +13,12 @@ namespace {
 // a device.
 //
 // us for 3x3 float32, a shard on each NVIDIA H200, one stream | two streams:
+//
 //     four GPUs   16 MiB a shard 67 | 91   64 MiB 62 | 89    1 GiB 540 | 529
 //     two GPUs    32 MiB a shard 35 | 42   128 MiB 77 | 73
 constexpr int64_t kSmallShard = 32 << 20;
-// The same in a CUDA graph, which the host launches as one:
+// kSmallShard of a call in a CUDA graph, which the host launches as one:
+//
 //     four GPUs   16 MiB a shard 18 | 37   64 MiB 44 | 39
 //     two GPUs    32 MiB a shard 23 | 21
 constexpr int64_t kSmallInGraph = 16 << 20;
@@ -61,28 +63,29 @@ size_t SplitStreams::position_of(int index) const {
   return std::find_if(devices_.begin(), devices_.end(), is) - devices_.begin();
 }
 
-SplitStreams::Reader& SplitStreams::side_of(DeviceStreams& d, bool fresh) {
+SplitStreams::Reader& SplitStreams::side_of(DeviceStreams& d, bool after_queued) {
   if (!d.side.stream) {
     d.side.stream = cuda::side_stream(d.index);
-    if (!fresh) cuda::wait(d.index, d.side.stream, d.ready);
+    if (!after_queued) cuda::wait(d.index, d.side.stream, d.ready);
   }
-  if (fresh) cuda::wait(d.index, d.side.stream, cuda::record(d.index, d.current.stream));
+  if (after_queued) cuda::wait(d.index, d.side.stream, cuda::record(d.index, d.current.stream));
   return d.side;
 }
 
-void* SplitStreams::begin(const Tensor& own, const std::vector<const Tensor*>& others, bool on_side, bool fresh) {
-  if (devices_.empty()) return own.is_cuda() ? cuda::current_stream(own.get_device_index()) : nullptr;
-  DeviceStreams& d = device_of(own);
-  Reader& reader = on_side ? side_of(d, fresh) : d.current;
+void* SplitStreams::begin(const Tensor& shard, const std::vector<const Tensor*>& others, bool on_side,
+                          bool after_queued) {
+  if (devices_.empty()) return shard.is_cuda() ? cuda::current_stream(shard.get_device_index()) : nullptr;
+  DeviceStreams& d = device_of(shard);
+  Reader& reader = on_side ? side_of(d, after_queued) : d.current;
   for (const Tensor* other : others)
     if (other) wait_for(device_of(*other), d, reader);
   return reader.stream;
 }
 
-void* SplitStreams::begin(Replay& r, int own, const std::vector<int>& others, bool on_side, bool fresh) {
+void* SplitStreams::begin(Replay& r, int shard, const std::vector<int>& others, bool on_side, bool after_queued) {
   std::vector<const Tensor*> owners;
   for (int i : others) owners.push_back(&r.tensor(i));
-  return r.streams->begin(r.tensor(own), owners, on_side, fresh);
+  return r.streams->begin(r.tensor(shard), owners, on_side, after_queued);
 }
 
 void SplitStreams::wait_for(const DeviceStreams& owner, DeviceStreams& d, Reader& reader) {
@@ -106,14 +109,14 @@ void SplitStreams::join(DeviceStreams& d) {
   cuda::wait(d.index, d.current.stream, d.side.done);
 }
 
-void SplitStreams::end(const Tensor& own, bool on_side) {
+void SplitStreams::end(const Tensor& shard, bool on_side) {
   if (devices_.empty()) return;
-  if (on_side) join(device_of(own));
+  if (on_side) join(device_of(shard));
 }
 
-void SplitStreams::delay_side(const Tensor& own) {
+void SplitStreams::delay_side(const Tensor& shard) {
   if (devices_.empty()) return;
-  const DeviceStreams& d = device_of(own);
+  const DeviceStreams& d = device_of(shard);
   cuda::wait(d.index, d.side.stream, cuda::record(d.index, d.current.stream));
 }
 
@@ -123,21 +126,21 @@ SplitStreams::~SplitStreams() {
       if (d.side.stream) join(d);
     finish();
   } catch (const std::exception&) {
-    // The device has failed, and its results are lost anyway.
+    // The device has failed, and the results are lost.
   }
 }
 
 Tensor SplitStreams::copy_window(const Tensor& window, Device device) {
   const int there = device.index, here = window.get_device_index();
   void* const stream = cuda::current_stream(there);
-  const auto of_same = [&](const WindowCopy& c) { return is_same(c.window, window); };
-  const auto same = [&](const WindowCopy& c) { return c.device == there && of_same(c); };
+  const auto has_window = [&](const WindowCopy& c) { return is_same(c.window, window); };
+  const auto same = [&](const WindowCopy& c) { return c.device == there && has_window(c); };
   if (const auto known = std::find_if(copies_.begin(), copies_.end(), same); known != copies_.end()) {
     if (known->stream != stream) cuda::wait(there, stream, known->ready);
     return known->copy;
   }
   void* const origin = cuda::current_stream(here);
-  const auto dense = std::find_if(copies_.begin(), copies_.end(), of_same);
+  const auto dense = std::find_if(copies_.begin(), copies_.end(), has_window);
   const Tensor source = dense != copies_.end() ? dense->source : torch::stable::contiguous(window);
   const size_t position = position_of(here);
   const bool given = window.is_contiguous() && position < devices_.size();
@@ -169,9 +172,11 @@ CurrentStream::~CurrentStream() {
   if (entered_) cuda::leave_stream(entered_);
 }
 
-void record_side_stream(LaunchGraph& graph, int own, const std::vector<int>& others, bool fresh) {
-  graph.record([own, others, fresh](Replay& r) {
-    r.side = std::make_shared<CurrentStream>(r.tensor(own), SplitStreams::begin(r, own, others, true, fresh));
+void record_side_stream(LaunchGraph& graph, int shard, const std::vector<int>& others, bool after_queued) {
+  graph.record([shard, others, after_queued](Replay& r) {
+    r.side.reset();  // leaves an earlier side stream before a new one is entered
+    r.side =
+        std::make_shared<CurrentStream>(r.tensor(shard), SplitStreams::begin(r, shard, others, true, after_queued));
   });
 }
 

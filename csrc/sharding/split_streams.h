@@ -6,14 +6,14 @@
 //   device 1   current stream   ... ready | interior ................. | done: later work may overwrite the shard,
 //              side stream                | boundary strip (reads device 0) |      which device 0 has read
 //
-// Two streams a device cost the host more time than they save where shards are small. There one launch on the current
-// stream computes interior and boundary strips, if a kernel can, and waits for the other devices first. Three kinds of
-// calls do the same at any size:
-//   - calls on volumes unless memory binds (core/streaming_plan.h): boundary strips of few planes would read three
-//   times
-//     as many planes;
-//   - chains, whose interior is no problem of its own;
-//   - calls that have one stream for all.
+// Two streams a device cost the host more time than they save if shards are small. One launch on the current stream
+// then computes interior and boundary strips, if a kernel can, and waits for the other devices first. Three kinds of
+// calls make one launch at any size:
+//
+//     calls on volumes unless memory binds (core/streaming_plan.h), because boundary strips of few planes would read
+//         three times as many planes
+//     chains, because their interior is no separate problem
+//     calls that have one stream for all shards
 //
 // On the CPU there are no streams: everything runs in order.
 #pragma once
@@ -28,9 +28,9 @@ namespace torch_conv {
 class SplitStreams {
  public:
   // Records an event on each device's current stream: the shards are ready. `several`: the call makes more than one
-  // result. Side streams are worth it only then, or where the shards lie on several devices.
+  // result. Side streams save time only then, or if the shards are on several devices.
   SplitStreams(const Call& call, const std::vector<Tensor>& shards, bool several);
-  // Does a CUDA graph capture the call? Other sizes are worth side streams then.
+  // Whether a CUDA graph captures the call. Side streams then save time at other sizes.
   static bool in_graph(const std::vector<Tensor>& shards) {
     return shards[0].is_cuda() && cuda::capturing(shards[0].get_device_index());
   }
@@ -38,19 +38,19 @@ class SplitStreams {
   SplitStreams(const SplitStreams&) = delete;
   SplitStreams& operator=(const SplitStreams&) = delete;
 
-  // The stream for work on the device of `own` that reads `others` (or null): the current one, or the side stream. The
-  // stream waits until the others are ready. `fresh`: the side stream also waits for all work that the current stream
-  // has queued so far.
-  void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool on_side, bool fresh = false);
-  // The same in a replay, which knows tensors by their numbers.
-  static void* begin(Replay& r, int own, const std::vector<int>& others, bool on_side, bool fresh);
+  // The stream for work on the device of `shard` that reads `others` (or null): the current one, or the side stream.
+  // The stream waits until the others are ready. `after_queued`: the side stream also waits for all work that the
+  // current stream has queued so far.
+  void* begin(const Tensor& shard, const std::vector<const Tensor*>& others, bool on_side, bool after_queued = false);
+  // begin() in a replay, which knows tensors by their numbers.
+  static void* begin(Replay& r, int shard, const std::vector<int>& others, bool on_side, bool after_queued);
   // The device's current stream waits for that work.
-  void end(const Tensor& own, bool on_side);
-  // Do a shard's interior and its boundary strips take two launches on two streams? `worth`: they should, if the shard
-  // is large.
-  bool two_launches(bool worth) const { return !always_one_ && (worth || always_two_); }
+  void end(const Tensor& shard, bool on_side);
+  // Whether a shard's interior and its boundary strips take two launches on two streams. `two_are_faster`: the
+  // kernel family prefers two launches for a large shard.
+  bool two_launches(bool two_are_faster) const { return !always_one_ && (two_are_faster || always_two_); }
   // The side stream waits for the current stream, which still reads memory that was allocated for the side stream.
-  void delay_side(const Tensor& own);
+  void delay_side(const Tensor& shard);
   // The reader's current stream waits until a window on another device is ready; finish() lets that device go on.
   // False: one of the two devices holds no shard of the call.
   bool read_from_peer(const Tensor& window, int reader);
@@ -80,14 +80,14 @@ class SplitStreams {
   static void wait_for(const DeviceStreams& owner, DeviceStreams& d, Reader& reader);
   DeviceStreams& device_of(const Tensor& t) { return devices_[position_of(t.get_device_index())]; }
   static void join(DeviceStreams& d);  // the current stream waits for the side stream
-  static Reader& side_of(DeviceStreams& d, bool fresh);
+  static Reader& side_of(DeviceStreams& d, bool after_queued);
 
-  std::vector<DeviceStreams> devices_;  // none where one stream does all
+  std::vector<DeviceStreams> devices_;  // none if one stream does all
   std::vector<WindowCopy> copies_;
   bool always_one_ = false, always_two_ = false;  // launches of interior and boundary strips
 };
 
-// While it lives, another stream is torch's current stream of a device, so that torch allocates memory for that stream.
+// Makes another stream torch's current stream of a device while it lives. Torch then allocates memory for that stream.
 class CurrentStream {
  public:
   CurrentStream(const Tensor& on, void* stream);  // null, or a tensor on the CPU: nothing changes
@@ -99,8 +99,8 @@ class CurrentStream {
   void* entered_ = nullptr;
 };
 
-// Records SplitStreams::begin. The nodes behind it run on the side stream of `own`, until one resets Replay::side.
-void record_side_stream(LaunchGraph& graph, int own, const std::vector<int>& others, bool fresh);
+// Records SplitStreams::begin. The nodes behind it run on the side stream of `shard`, until one resets Replay::side.
+void record_side_stream(LaunchGraph& graph, int shard, const std::vector<int>& others, bool after_queued);
 // Records new streams for a replay on these shards, and their finish().
 void record_streams(const Call& call, const std::vector<Tensor>& shards, bool several);
 void record_finish(const Call& call);
@@ -108,7 +108,7 @@ void record_finish(const Call& call);
 // A dense copy of a tensor on another CUDA device, made on that device's current stream, by `streams` if not null.
 Tensor copy_to(const Tensor& from, Device device, SplitStreams* streams);
 
-// May kernels on the device of `reader` read the memory of `other`?
+// Whether kernels on the device of `reader` may read the memory of `other`.
 bool can_read(const Tensor& reader, const Tensor& other);
 bool can_read(int device, const Tensor& other);
 

@@ -5,7 +5,7 @@
 
 #include "tensors/checks.h"
 
-// Of torch 2.13 and later; null where an older one is loaded.
+// A function of torch 2.13 and later; null if the loaded torch is older.
 extern "C" __attribute__((weak)) const char* torch_exception_get_what_without_backtrace();
 
 namespace torch_conv {

@@ -39,7 +39,7 @@ void respect_environment(Arch& arch) {
   if (std::strcmp(environment("TORCH_CONV_NO_TMA"), "1") == 0) arch.bulk_copy = false;
 }
 
-bool is_question(const Call& call) { return call.purpose == Purpose::explain || call.of_question; }
+bool is_question(const Call& call) { return call.purpose == Purpose::explain || call.is_query; }
 
 }  // namespace
 

@@ -38,11 +38,12 @@ class LaunchGraph;
 struct Part;   // sharding/part.h
 struct Slice;  // sharding/part.h
 
-// An environment variable for tests and benchmarks; "" if it is not set.
+// The value of an environment variable for tests and benchmarks; "" if the variable is not set.
 const char* environment(const char* name);
 // The variant that TORCH_CONV_VARIANT pins, or "".
 inline const char* pinned_variant() { return environment("TORCH_CONV_VARIANT"); }
-// Whether any TORCH_CONV_... is set, by one pass over the environment. As for getenv, no thread may change it then.
+// Whether any TORCH_CONV_... is set, by one pass over the environment. No thread may change the environment then, as
+// for getenv.
 bool environment_steers();
 
 enum class Purpose : int8_t {
@@ -55,14 +56,14 @@ enum class Purpose : int8_t {
 struct Call {
   const char* op;
   Purpose purpose = Purpose::run;
-  std::optional<Tensor> out{};       // the caller's, of X_out
-  Part* part = nullptr;              // the outputs to compute; null: all
-  const Slice* slice = nullptr;      // the input is this part of a whole along batch or channels
-  bool of_question = false;          // the footprint of a call that is explained
-  bool of_shards = false;            // the input is one of several tensors, on any device
-  const Footprint* whole = nullptr;  // of the whole image, where the call is for a part
-  std::string* lines = nullptr;      // of the explanation
-  std::string refused{};             // refusal reasons of kernel families, for the next of these lines
+  std::optional<Tensor> out{};                 // the caller's, of X_out
+  Part* part = nullptr;                        // the outputs to compute; null: all
+  const Slice* slice = nullptr;                // the input is this part of an image along batch or channels
+  bool is_query = false;                       // the footprint of a call that is explained
+  bool is_shard = false;                       // the input is one of several tensors, on any device
+  const Footprint* whole_footprint = nullptr;  // of the whole image, where the call is for a part
+  std::string* lines = nullptr;                // of the explanation
+  std::string refused{};                       // refusal reasons of kernel families, for the next of these lines
   bool steered = environment_steers();
   LaunchGraph* graph = nullptr;     // records the launches of a first call (graph/launch_graph.h)
   SplitStreams* streams = nullptr;  // of the call on all shards, where the input is one shard
@@ -76,8 +77,8 @@ struct Call {
   void explain(const std::string& line) { *lines += std::string(op) + ": " + line + "\n"; }
 };
 
-// Whether a call is on CUDA. The explanation of a call on the CPU is where TORCH_CONV_EXPLAIN_FOR describes a GPU: a
-// plan needs no GPU.
+// Whether a call is on CUDA. The explanation of a call on the CPU counts as on CUDA if TORCH_CONV_EXPLAIN_FOR describes
+// a GPU: a plan needs no GPU.
 bool on_cuda(const Call& call, const Tensor& input);
 
 // The device and the stream of one call. A GPU is current while its Target lives. `input` outlives the target.

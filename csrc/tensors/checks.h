@@ -10,8 +10,8 @@
 
 namespace torch_conv {
 
-// Throws "filter2d: kernel must have 2, 3 or 4 dimensions, got 5". Operators raise a RuntimeError;
-// torch_conv.functional turns it into ValueError, or into TypeError where the sentence names a dtype.
+// Throws "filter2d: kernel must have 2, 3 or 4 dimensions, got 5". Operators raise a RuntimeError.
+// torch_conv.functional turns the error into ValueError, or into TypeError if the sentence names a dtype.
 template <typename... Parts>
 [[noreturn]] void refuse(const char* op, const Parts&... parts) {
   std::ostringstream sentence;
@@ -40,6 +40,7 @@ inline ScalarType accumulation_type(Dtype image) {
 }
 inline Dtype accumulation_dtype(Dtype image) { return image == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 
+std::vector<const char*> border_names();  // in the order of Border
 Border border_of(const char* op, const std::string& name);
 bool is_valid_padding(const char* op, const std::string& padding);  // 'valid' true, 'same' false, else refused
 // The index of an argument's value among the allowed names; refuses other values.
@@ -57,12 +58,12 @@ inline Sums sums_of(Algorithm algorithm) {
   const bool any = algorithm == Algorithm::automatic || algorithm == Algorithm::fft || algorithm == Algorithm::low_rank;
   return any ? Sums::any : Sums::chain;
 }
-// The largest window size, stride, dilation and padding. The product of two of them does not overflow.
+// The largest window size, stride, dilation and padding. The product of two such numbers does not overflow.
 constexpr int64_t kLargest = (int64_t(1) << 31) - 1;
 
 // Every value of a window extent, stride, dilation or block is at least 1 and at most kLargest.
 void check_positive(const char* op, const char* argument, const Sizes& values);
-// The same for exactly `axes` values. A schema's int[2] takes one int for both, but also a list of any length.
+// check_positive() for exactly `axes` values. A schema's int[2] takes one int for both, but also a list of any length.
 void check_per_axis(const char* op, const char* argument, const Sizes& values, int axes);
 
 }  // namespace torch_conv

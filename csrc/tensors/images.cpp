@@ -9,9 +9,9 @@ namespace torch_conv {
 
 namespace {
 
-// Whether each dimension lies outside all later ones in `order`, and the last one is contiguous. Strides of dimensions
+// Whether each dimension is outside all later ones in `order`, and the last one is contiguous. Strides of dimensions
 // of size 1 do not count. Gaps are allowed, as in a crop.
-bool lies_in_order(const Sizes& sizes, const Sizes& strides, const std::vector<int>& order) {
+bool is_in_order(const Sizes& sizes, const Sizes& strides, const std::vector<int>& order) {
   int64_t step = 1;
   for (size_t i = order.size(); i-- > 0;) {
     const int64_t size = sizes[order[i]], stride = strides[order[i]];
@@ -32,12 +32,12 @@ std::vector<int> channels_inner_order(int dims, int axes) {
   return order;
 }
 
-// Whether the channels lie innermost: channels_last, or a permuted (H, W, C) image. Results keep this order.
+// Whether the channels are innermost: channels_last, or a permuted (H, W, C) image. Results keep this order.
 // torch_conv/fakes/shapes.py has the same rule.
 bool channels_inner(const Tensor& t, int axes) {
   const int dims = int(t.dim());
   if (dims <= axes || t.is_contiguous() || t.size(dims - axes - 1) < 2) return false;
-  return lies_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims, axes));
+  return is_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims, axes));
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ std::pair<uintptr_t, uintptr_t> memory_of(const Tensor& t) {
 
 void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected) {
   const Sizes sizes = sizes_of(out);
-  // Their texts take a microsecond, so only refusals make them.
+  // The texts of shapes take a microsecond, so only refusals make texts.
   if (sizes != expected) refuse(op, "out must have shape ", shape_text(expected), ", got ", shape_text(sizes));
   if (!same_device(out, input)) refuse(op, "out must be on ", device_text(input), ", got ", device_text(out));
   if (overlaps_itself(out)) refuse(op, "out must not overlap itself, got strides ", shape_text(strides_of(out)));

@@ -6,7 +6,7 @@
 namespace torch_conv {
 
 // (..., H, W) as (N, C, H, W), or with three axes (..., D, H, W) as (N, C, D, H, W). None if the dimensions before C do
-// not merge into one stride; those of fresh results do.
+// not merge into one stride; the dimensions of new results do.
 std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes);
 
 // The sizes of `input` with other spatial sizes.

@@ -31,7 +31,7 @@ class WrittenMemory {
   bool negated_ = false;          // memory_ holds the negated numbers at the moment
 };
 
-// `function` writes argument number `written`. `read_too`: it also reads this argument.
+// `function` writes argument number `written`. `read_too`: `function` also reads this argument.
 template <auto function, Name name, size_t written, bool read_too = false>
 void boxed_for_lazy_bits(StableIValue* stack, uint64_t, uint64_t) {
   const auto resolved = [](auto... arguments) {

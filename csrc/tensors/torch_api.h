@@ -36,8 +36,8 @@ struct Device {
 Device device_of(const Tensor& t);
 
 struct OutOfMemory : std::runtime_error {
-  explicit OutOfMemory(const std::string& what = "allocating a result", const std::string& more = "")
-      : std::runtime_error("torch_conv: " + what + " failed: out of memory" + more) {}
+  explicit OutOfMemory(const std::string& action = "allocating a result", const std::string& more = "")
+      : std::runtime_error("torch_conv: " + action + " failed: out of memory" + more) {}
 };
 
 // An uninitialised tensor of torch's caching allocator. Throws OutOfMemory.

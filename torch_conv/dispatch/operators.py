@@ -218,6 +218,6 @@ UTILITIES = (
     *("_stepwise_passes", "_stepwise_means", "_stepwise_window"),
     *("_filter2d_in_float64", "_filter2d_separable_in_float64", "_box2d_in_float64"),
     *("_filter2d_by_passes", "_filter2d_least_taps", "_conv_route", "_conv_limits", "_handover_reasons"),
-    *("_shard_runs", "_shard_piece", "_shards_read"),
+    *("_borders", "_shard_runs", "_shard_piece", "_shards_read"),
     *("_build_kernels", "_ptxas", "_store_report", "_deliver", "_deliver_and_repeat", "_repeated_calls"),
 )

@@ -68,9 +68,9 @@ void activate_row(Activation kind, A* row, int64_t n) {
     int64_t x = 0;
     for (; x + kLanes<A> <= n; x += kLanes<A>) store(row + x, activated_lanes<kKind, A>(load(row + x)));
     if (x == n) return;
-    A rest[kLanes<A>] = {};
-    std::copy(row + x, row + n, rest);
-    store(rest, activated_lanes<kKind, A>(load(rest)));
-    std::copy_n(rest, n - x, row + x);
+    A tail[kLanes<A>] = {};
+    std::copy(row + x, row + n, tail);
+    store(tail, activated_lanes<kKind, A>(load(tail)));
+    std::copy_n(tail, n - x, row + x);
   });
 }

@@ -127,8 +127,8 @@ void correlate(int height, const E* const* rows, const CpuWindow<A>& w, const in
   __builtin_unreachable();
 }
 
-// One output row with Border::skip: taps outside the image are omitted. `rows` lie under the tap rows `inside`; `ones`
-// is not 0 for elements inside. Writes the sum, and with `weights` also the sum of the |taps| inside.
+// One output row with Border::skip: taps outside the image are omitted. `rows` are the rows under the tap rows
+// `inside`; `ones` is not 0 for elements inside. Writes the sum, and with `weights` also the sum of the |taps| inside.
 template <bool PerChannel, typename A, typename E>
 void correlate_inside(const E* const* rows, const E* ones, Range inside, const CpuWindow<A>& w, const int64_t* offset,
                       A* out, A* weights, int64_t width) {

@@ -25,7 +25,7 @@ inline Isa best_isa() {
 #endif
 }
 
-// Does the processor have AVX512-BF16, two products of bfloat16 and their sum in one instruction, in addition to v4?
+// Whether the processor has v4 and AVX512-BF16: two products of bfloat16 and their sum in one instruction.
 inline bool has_bf16_pairs() {
 #if TC_X86_LEVELS
   static const bool has = best_isa() == Isa::v4 && __builtin_cpu_supports("avx512bf16");

@@ -1,4 +1,5 @@
-// The CPU loops of all kernel families, then those of one. Text of each_isa.h: compiled once per instruction set.
+// The CPU loops of all kernel families, then the loops of one family. Text of each_isa.h: compiled once per instruction
+// set.
 // clang-format off
 #include "core/cpu/vec.h"
 #include "core/cpu/rows.h"

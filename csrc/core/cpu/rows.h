@@ -151,9 +151,9 @@ class RowLayout {
   const int64_t* offsets() const { return offsets_.data(); }
   int64_t first() const { return first_; }    // pixel
   int64_t length() const { return length_; }  // elements of a row
-  bool inside() const { return inside_; }     // does no window cover pixels outside?
+  bool inside() const { return inside_; }     // no window covers pixels outside
   bool in_place() const { return in_place_; }
-  // The pixels of the image that a row holds, but for those that the border repeats.
+  // The pixels of the image that a row holds, without pixels that the border repeats.
   Range columns() const {
     const int64_t begin = std::clamp<int64_t>(first_, 0, image_.w);
     return {begin, std::clamp<int64_t>(first_ + count_ * place_.stride_x, begin, image_.w)};
@@ -169,7 +169,7 @@ class RowLayout {
     int64_t to, from;
   };
 
-  // Lists the pixels of a row that extends the image by a few pixels and holds those that they repeat.
+  // Lists the pixels of a row that extends the image by a few pixels and holds the pixels that they repeat.
   void find_edges() {
     constexpr int64_t kFew = 64;
     edges_.clear();
@@ -260,7 +260,7 @@ class InputRows {
         read_(row_reader<A>(image.dtype)),
         layout_(image, pixel, place, kw) {}
 
-  // Can rows be the image's own memory where windows lie inside it?
+  // Whether rows can be the image's own memory where windows are inside the image.
   bool plain() const { return image_.dtype == kDtypeOf<A> && image_.stride_w == pixel_ && place_.stride_x == 1; }
 
   struct Plane {

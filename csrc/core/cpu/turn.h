@@ -7,8 +7,8 @@
 // Loops over interleaved channels then fill whole registers at any row length. A square of lanes x lanes elements is
 // turned by log2(lanes) shuffles a register.
 
-// The lanes of registers i and i + step whose number has the bit `step` (or not): those of one register alternate with
-// those of the other.
+// The lanes of registers i and i + step whose number has the bit `step` (or not): the lanes of one register alternate
+// with the lanes of the other.
 template <typename A, int step, bool with>
 struct PairedLanes {
   using Index = decltype(Vec<A>{} < Vec<A>{});

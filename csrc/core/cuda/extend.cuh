@@ -12,7 +12,7 @@ struct BoxOrigin {
   int y, x;
 };
 
-// A box whose rows lie `pitch` elements apart.
+// A box whose rows start `pitch` elements apart.
 template <typename T>
 struct PitchedBox {
   T* data;
@@ -58,9 +58,9 @@ struct PixelValues {
 };
 
 // Fills the elements outside the h x w image in a part of the box at `at`: first the columns of rows inside the image,
-// then whole rows. It reads repeated elements from the box if they are there, else from the image or the neighbour
-// shards. All threads of the block call it, after the box is written. It has a barrier inside; the caller needs one
-// after it.
+// then whole rows. The function reads repeated elements from the box if they are there, else from the image or the
+// neighbour shards. All threads of the block call it, after the box is written. There is a barrier inside; the caller
+// needs one after it.
 template <int kThreads, class Box, typename T, class Rows>
 __device__ __forceinline__ void extend_box(const Box& box, BoxPart part, BoxOrigin at, const T* plane, int64_t stride_h,
                                            int h, int w, Border border, T outside, const Rows& rows,

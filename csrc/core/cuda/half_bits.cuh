@@ -19,7 +19,7 @@ __device__ __forceinline__ bool is_finite(unsigned bits) {
   return (bits & kExponentBits<T>) != kExponentBits<T>;
 }
 
-// 0 * word + sum, for the two elements of a word. It is NaN from the first element on that is not finite.
+// 0 * word + sum, for the two elements of a word. The sum is NaN from the first element on that is not finite.
 template <typename T>
 __device__ __forceinline__ unsigned add_zero_times(unsigned word, unsigned sum) {
   unsigned r;

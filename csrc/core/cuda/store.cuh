@@ -14,7 +14,8 @@ __device__ void store_as(const Image& out, int64_t offset, A value) {
   });
 }
 
-// Stores V consecutive elements, aligned to their size. For more than 16 bytes it does nothing.
+// Stores V consecutive elements, aligned to their size. The function stores nothing where the elements take more than
+// 16 bytes.
 template <int V, typename A>
 __device__ void store_as(const Image& out, int64_t offset, const A (&value)[V]) {
   with_type(out.dtype, [&](auto zero) {

@@ -33,8 +33,8 @@ __device__ __forceinline__ void load_taps(float* shared, const StreamingTaps (&w
   }
 }
 
-// The row pass of S neighbouring outputs. `from` is aligned to vectors of N elements; the first output's first tap lies
-// kSkip elements behind it.
+// The row pass of S neighbouring outputs. `from` is aligned to vectors of N elements; the first output's first tap
+// reads the element kSkip behind `from`.
 template <int N, int kSkip, int S, int K, typename T>
 __device__ __forceinline__ void row_pass(const T* from, const float (&tap)[K], float (&sum)[S]) {
   constexpr int kVectors = (kSkip + S + K - 1 + N - 1) / N;
@@ -49,39 +49,40 @@ __device__ __forceinline__ void row_pass(const T* from, const float (&tap)[K], f
     for (int e = 0; e < S; ++e) sum[e] = fmaf(tap[j], v[kSkip + e + j], sum[e]);
 }
 
-// The column pass of R outputs, neighbours in y: of_plane[o] from rows o .. o + K - 1 of a column of row sums.
+// The column pass of R outputs, neighbours in y: plane_sum[o] from rows o .. o + K - 1 of a column of row sums.
 template <int K, int R>
-__device__ __forceinline__ void column_pass(const float (&tap)[K], const float* from, int pitch, float (&of_plane)[R]) {
+__device__ __forceinline__ void column_pass(const float (&tap)[K], const float* from, int pitch,
+                                            float (&plane_sum)[R]) {
 #pragma unroll
   for (int r = 0; r < R + K - 1; ++r) {
     const float v = from[r * pitch];
 #pragma unroll
     for (int o = 0; o < R; ++o)
-      if (r >= o && r - o < K) of_plane[o] = fmaf(tap[r - o], v, r == o ? 0.f : of_plane[o]);
+      if (r >= o && r - o < K) plane_sum[o] = fmaf(tap[r - o], v, r == o ? 0.f : plane_sum[o]);
   }
 }
 
-// The depth pass of N outputs. sum[j] holds taps 0 .. j of the output whose tap j lay on the plane before. `ended`
-// receives the outputs whose last tap lies on this plane.
+// The depth pass of N outputs. sum[j] holds taps 0 .. j of the output whose tap j reads the plane before. `ended`
+// receives the outputs whose last tap reads this plane.
 template <int K, int N>
-__device__ __forceinline__ void depth_pass(const float (&tap)[K], const float (&of_plane)[N], float (&sum)[K - 1][N],
+__device__ __forceinline__ void depth_pass(const float (&tap)[K], const float (&plane_sum)[N], float (&sum)[K - 1][N],
                                            float (&ended)[N]) {
 #pragma unroll
   for (int o = 0; o < N; ++o) {
-    ended[o] = fmaf(tap[K - 1], of_plane[o], sum[K - 2][o]);
+    ended[o] = fmaf(tap[K - 1], plane_sum[o], sum[K - 2][o]);
 #pragma unroll
-    for (int j = K - 2; j > 0; --j) sum[j][o] = fmaf(tap[j], of_plane[o], sum[j - 1][o]);
-    sum[0][o] = fmaf(tap[0], of_plane[o], 0.f);
+    for (int j = K - 2; j > 0; --j) sum[j][o] = fmaf(tap[j], plane_sum[o], sum[j - 1][o]);
+    sum[0][o] = fmaf(tap[0], plane_sum[o], 0.f);
   }
 }
 
 // The column pass of a plane of the border's value.
 template <int K>
 __device__ __forceinline__ float column_of(const float* taps, float value) {
-  float of_row = 0, of_plane = 0;
-  for (int j = 0; j < K; ++j) of_row = fmaf(taps[j], value, of_row);
-  for (int i = 0; i < K; ++i) of_plane = fmaf(taps[kTapPitch + i], of_row, of_plane);
-  return of_plane;
+  float row_sum = 0, plane_sum = 0;
+  for (int j = 0; j < K; ++j) row_sum = fmaf(taps[j], value, row_sum);
+  for (int i = 0; i < K; ++i) plane_sum = fmaf(taps[kTapPitch + i], row_sum, plane_sum);
+  return plane_sum;
 }
 
 // A patch of an element outside the volume: the element's number in the box in the upper 16 bits, its source in the

@@ -79,7 +79,7 @@ __device__ __forceinline__ void load_box(void* shared, const TensorMap* map, uin
       : "memory");
 }
 
-// The same of plane z of volume (c, n).
+// Copies a box of plane z of volume (c, n).
 __device__ __forceinline__ void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int x, int y, int z,
                                          int c, int n) {
   asm volatile(

@@ -24,8 +24,8 @@ struct PhasedRows {
   __device__ __forceinline__ T* row(int r) const { return data + r * kPitch + behind(r) / int(sizeof(T)); }
 };
 
-// Writes 16 bytes of shared memory: the first `count` bytes of `from`, then zeros. It reads single bytes, because the
-// memory may end with the row.
+// Writes 16 bytes of shared memory: the first `count` bytes of `from`, then zeros. The function reads single bytes,
+// because the memory may end with the row.
 __device__ __forceinline__ void store_bytes(char* to, const char* from, int count) {
 #pragma unroll
   for (int word = 0; word < 4; ++word) {
@@ -39,7 +39,7 @@ __device__ __forceinline__ void store_bytes(char* to, const char* from, int coun
 
 // Loads `rows` rows of a box that starts at (x0, y0), by copies of single threads. The address of each row modulo
 // kRowStart bytes is that of the row in memory. Elements above, below and right of the image are 0, elements left of it
-// are undefined. `pitch`: bytes. The caller waits for the copies, then needs a barrier.
+// are undefined. `pitch`: bytes. The caller staged for the copies, then needs a barrier.
 template <int pitch, int rows, int warps, typename T>
 __device__ __forceinline__ void load_rows(const PlaneGeometry& planes, const T* plane, T* shared, int x0, int y0) {
   constexpr int bytes = sizeof(T), chunks = pitch / 16;
@@ -76,11 +76,11 @@ __device__ __forceinline__ void load_rows(const PlaneGeometry& planes, const T* 
 }
 
 // A warp stores columns [first, last) of a row of `covered` outputs from shared memory to `row`, by aligned vectors of
-// 16 bytes. The row starts in the 16 bytes at `waits`, at the offset that `row` has modulo 16. Elements at an end of
+// 16 bytes. The row starts in the 16 bytes at `staged`, at the offset that `row` has modulo 16. Elements at an end of
 // the image's rows are stored one by one. (uint8 3x3 of 7x3x1081x1917 on one NVIDIA H200: 45 us; 55 us by words of 4
 // bytes.)
 template <int covered, typename O>
-__device__ __forceinline__ void store_waiting(O* row, int first, int last, bool at_an_end, const unsigned* waits) {
+__device__ __forceinline__ void store_staged(O* row, int first, int last, bool at_an_end, const unsigned* staged) {
   constexpr int size = sizeof(O), words = covered * size / 16;
   const int lane = threadIdx.x % 32, phase = int(reinterpret_cast<uintptr_t>(row) & 15);
   // A lane stores one vector. In shared memory the row starts at a word, so that its bytes are phase % 4 bytes ahead of
@@ -88,7 +88,7 @@ __device__ __forceinline__ void store_waiting(O* row, int first, int last, bool 
   const int begin = first * size, end = last * size;
   unroll<0, words, 32>([&](auto i) {
     const int at = 16 * (i + lane) - phase;
-    const unsigned* from = waits + 4 * min(i + lane, words);
+    const unsigned* from = staged + 4 * min(i + lane, words);
     Pack<4, unsigned> v = load_pack<4>(from);
     if constexpr (size < 4) {
       const int bits = phase % 4 * 8;
@@ -99,21 +99,21 @@ __device__ __forceinline__ void store_waiting(O* row, int first, int last, bool 
     store_pack_if(at >= begin && at + 16 <= end, reinterpret_cast<unsigned*>(reinterpret_cast<char*>(row) + at), v);
   });
   if (at_an_end) {
-    const int whole = min(((begin + phase + 15) & ~15) - phase, end), rest = max(((end + phase) & ~15) - phase, whole);
-    const int e = lane < 16 ? begin + lane * size : rest + (lane - 16) * size;
-    if (e < (lane < 16 ? whole : end)) row[e / size] = reinterpret_cast<const O*>(waits + phase / 4)[e / size];
+    const int head = min(((begin + phase + 15) & ~15) - phase, end), tail = max(((end + phase) & ~15) - phase, head);
+    const int e = lane < 16 ? begin + lane * size : tail + (lane - 16) * size;
+    if (e < (lane < 16 ? head : end)) row[e / size] = reinterpret_cast<const O*>(staged + phase / 4)[e / size];
   }
 }
 
-// The same for a row that a warp computes. put(words) writes the row into `stage`, from `words` on. A stage is used
-// again two rows later.
+// Stores columns [first, last) of a row that a warp computes. put(words) writes the row into `stage`, from `words` on.
+// A stage is used again two rows later.
 template <int covered, typename O, class Put>
 __device__ __forceinline__ void store_unaligned(O* row, int first, int last, bool at_an_end, void* stage,
                                                 const Put& put) {
-  unsigned* waits = static_cast<unsigned*>(stage) + 4;
-  put(waits + (reinterpret_cast<uintptr_t>(row) & 15) / 4);
+  unsigned* staged = static_cast<unsigned*>(stage) + 4;
+  put(staged + (reinterpret_cast<uintptr_t>(row) & 15) / 4);
   __syncwarp();
-  store_waiting<covered>(row, first, last, at_an_end, waits);
+  store_staged<covered>(row, first, last, at_an_end, staged);
 }
 
 }  // namespace torch_conv

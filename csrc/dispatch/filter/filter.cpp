@@ -48,12 +48,12 @@ class FilterDispatch {
         size_(filter_size(p_, target_)),
         mma_only_(p_.sums == Sums::mma || depthwise_pinned()) {
     if (request.axes == 2)
-      decision_.sums = mma_only_ ? Sums::mma : call_.whole ? call_.whole->sums : depthwise_sums(p_);
+      decision_.sums = mma_only_ ? Sums::mma : call_.whole_footprint ? call_.whole_footprint->sums : depthwise_sums(p_);
   }
 
   FilterDecision decide() {
     const Algorithm asked = request_.asked;
-    if (call_.whole) choose_as_whole_image(*call_.whole);
+    if (call_.whole_footprint) choose_as_whole_image(*call_.whole_footprint);
     else if (request_.axes == 3) decision_.algorithm = Algorithm::direct;
     else if (asked == Algorithm::automatic) choose_fastest();
     else if (asked == Algorithm::tensor_core) choose_tensor_cores();

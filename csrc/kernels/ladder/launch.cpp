@@ -53,7 +53,7 @@ Variant served(const Ladder2d& p, Variant variant) {
 template <typename... Parameters>
 void launch_rung(const Ladder2d& p, const Site& site, const Parameters&... parameters) {
   const Planes planes{.in = p.in, .out = p.out, .h = int(p.h), .w = int(p.w)};
-  const Blocks blocks{ceil_div(p.w, p.block_x), unsigned(ceil_div(p.h, p.block_y)), unsigned(p.planes)};
+  const GridSize blocks{ceil_div(p.w, p.block_x), unsigned(ceil_div(p.h, p.block_y)), unsigned(p.planes)};
   launch_kernel(*site.kernels[0], blocks, {unsigned(p.block_x), unsigned(p.block_y)}, 0, site.stream, planes,
                 parameters...);
 }
@@ -104,8 +104,8 @@ void launch_rung(const Ladder3d& p, const LoadedKernel& kernel, const float* in,
                  const Site& site, const Parameters&... parameters) {
   const int layers = layers_of(p);
   const Volumes volumes{.in = in, .out = out, .d = int(p.d), .h = int(p.h), .w = int(p.w), .layers = layers};
-  const Blocks blocks{ceil_div(p.w, p.block_x), unsigned(ceil_div(p.h, p.block_y)), unsigned(p.volumes * layers)};
-  const Threads threads{unsigned(p.block_x), unsigned(p.block_y), unsigned(p.block_z)};
+  const GridSize blocks{ceil_div(p.w, p.block_x), unsigned(ceil_div(p.h, p.block_y)), unsigned(p.volumes * layers)};
+  const BlockSize threads{unsigned(p.block_x), unsigned(p.block_y), unsigned(p.block_z)};
   launch_kernel(kernel, blocks, threads, int(shared_bytes), site.stream, volumes, parameters...);
 }
 

@@ -145,7 +145,7 @@ inline void configure_bytes(const Box& p, const Arch& arch, Plan& plan) {
       "kernels/box/bytes/kernel.cuh", "box::box_bytes",
       {TemplateArgument("box::BytePolicy", {int(p.kw), channels, aligned_out ? s.shift : 0, name_of(s.rounding),
                                             byte_finish(p), rows_start_on(as_rows(p.in, channels), 8), aligned_out})});
-  plan.kernels = {of_shards(kernel, p.peers.any())};
+  plan.kernels = {with_peers(kernel, p.peers.any())};
   plan.config = Config{launch_bytes, s};
 }
 

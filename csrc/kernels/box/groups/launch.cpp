@@ -6,7 +6,7 @@ namespace torch_conv::box {
 
 void launch_groups(const Box& p, const Plan& plan, const Site& site) {
   // Blocks beyond the grid's limit loop over the rest of the work.
-  launch_kernel(*site.kernels[0], Blocks{std::min<int64_t>(plan.blocks, INT_MAX)}, {unsigned(plan.threads)},
+  launch_kernel(*site.kernels[0], GridSize{std::min<int64_t>(plan.blocks, INT_MAX)}, {unsigned(plan.threads)},
                 plan.shared_bytes, site.stream, group_args(p, plan));
 }
 

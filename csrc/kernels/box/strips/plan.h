@@ -175,7 +175,7 @@ inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
                                    {"box::StripPolicy",
                                     {name_of(s.above), s.number, int(p.kw), s.pixel > 1 ? 0 : s.shift, s.stages,
                                      subtiles, s.vectors, policies, counts}}});
-  plan.kernels = {of_shards(kernel, p.peers.any())};
+  plan.kernels = {with_peers(kernel, p.peers.any())};
   plan.config = Config{launch_strips, s};
 }
 

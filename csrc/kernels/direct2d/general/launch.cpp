@@ -6,7 +6,7 @@
 namespace torch_conv::direct2d {
 
 void launch_general(const Direct& p, const Plan& plan, const Site& site) {
-  launch(plan, site, GeneralArgs::of(p), ParamTaps::of(p));
+  launch(plan, site, GeneralWindowArgs::of(p), ParamTaps::of(p));
 }
 
 }  // namespace torch_conv::direct2d

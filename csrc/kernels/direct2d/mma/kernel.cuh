@@ -369,7 +369,7 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
     const T* staged = waiting.data + warp * s.waiting_pitch();
 #pragma unroll 1
     for (int r = warp; r < count; r += s.warps()) {
-      store_waiting<s.width() * P.channels>(row, 0, last, at_an_end, reinterpret_cast<const unsigned*>(staged));
+      store_staged<s.width() * P.channels>(row, 0, last, at_an_end, reinterpret_cast<const unsigned*>(staged));
       row += s.warps() * a.planes.out_stride_h, staged += s.warps() * s.waiting_pitch();
     }
   }

@@ -14,7 +14,7 @@ namespace torch_conv::direct3d {
 
 template <typename T>
 __global__ void __launch_bounds__(256)
-    direct3d_general(const __grid_constant__ GeneralArgs a, const __grid_constant__ ParamTaps param_taps) {
+    direct3d_general(const __grid_constant__ GeneralWindowArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
   const Direct& p = a.p;
   const Placement& s = p.place;

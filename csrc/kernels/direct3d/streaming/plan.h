@@ -91,7 +91,7 @@ inline void configure_streaming(const Direct& p, const Arch& arch, bool bulk, Pl
   const char *const file = "kernels/direct3d/streaming/kernel.cuh", *const name = "direct3d::direct3d_streaming";
   const Kernel kernel =
       kernel_of(file, name, {p.in.dtype, {"direct3d::StreamingPolicy", {k, wide, patched, bulk, constant}}});
-  plan.kernels = {of_shards(kernel, p.peers.any())};
+  plan.kernels = {with_peers(kernel, p.peers.any())};
   plan.config = LaunchConfig<Direct>{launch_streaming, VolumeStreamingConfig{shape, stages, lead, bulk, constant}};
 }
 inline void configure_streaming_tma(const Direct& p, const Arch& arch, Plan& plan) {

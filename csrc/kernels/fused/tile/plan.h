@@ -26,7 +26,7 @@ inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
   plan.blocks = count_tiles(p, shape);
   const Kernel kernel =
       kernel_of("kernels/fused/tile/kernel.cuh", "fused::fused_tile", {chain.text(), p.in.dtype, p.out.dtype, aligned});
-  plan.kernels = {of_shards(kernel, p.peers.any())};
+  plan.kernels = {with_peers(kernel, p.peers.any())};
   plan.config = Config{launch_tile, ChainConfig{.chain = chain, .bulk = bulk}};
 }
 inline void configure_tile_tma(const Fused& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }

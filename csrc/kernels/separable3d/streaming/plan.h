@@ -112,7 +112,7 @@ inline void configure_streaming(const Separable& p, const Arch& arch, bool bulk,
                                                                            "separable3d::separable3d_streaming";
   const int k = int(p.kw);
   const bool fixed = fixed_taps(p);
-  plan.kernels = {of_shards(kernel_of(file, name, {p.in.dtype, k, fixed, bulk}), p.peers.any())};
+  plan.kernels = {with_peers(kernel_of(file, name, {p.in.dtype, k, fixed, bulk}), p.peers.any())};
   plan.config = StreamingConfig{.shape = shape, .lead = lead_columns(p, bulk), .bulk = bulk};
 }
 inline void configure_streaming_bulk(const Separable& p, const Arch& arch, Plan& plan) {
