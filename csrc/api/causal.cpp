@@ -1,8 +1,7 @@
 // causal_conv1d and causal_conv1d_update: checks, then a problem of the causal kernel family.
 #include "api/operator.h"
+#include "dispatch/dispatch.h"
 #include "graph/graph_cache.h"
-#include "graph/record_launch.h"
-#include "kernels/causal/entry_points.h"
 #include "sharding/part.h"
 #include "tensors/images.h"
 
@@ -12,17 +11,6 @@ namespace {
 
 using OptionalTensor = std::optional<Tensor>;
 using OptionalString = std::optional<std::string>;
-
-constexpr EntryPoints<CausalConv> kConv{causal::plan_cpu, causal::run_cpu, causal::plan_cuda, causal::run_cuda};
-constexpr EntryPoints<CausalUpdate> kUpdate{causal::plan_update_cpu, causal::run_update_cpu, causal::plan_update_cuda,
-                                            causal::run_update_cuda};
-
-template <typename Problem>
-void run(Call& call, const Target& target, const Problem& p, const EntryPoints<Problem>& entry_points) {
-  const Decision<Problem> d = decide(target, p, entry_points, pinned_variant());
-  check_serves(call, d);
-  launch(call, target, d);
-}
 
 bool silu_of(const char* op, const OptionalString& activation) {
   check(!activation || *activation == "silu" || *activation == "swish", op,
@@ -134,8 +122,7 @@ std::vector<Tensor> convolve(Call& call, const Tensor& x, const Tensor& weight, 
                  .weight = taps.data_ptr(),
                  .bias = data_of<void>(offsets),
                  .sequences = data_of<int32_t>(numbers),
-                 .silu = silu},
-      kConv);
+                 .silu = silu});
   return results;
 }
 
@@ -180,8 +167,7 @@ std::vector<Tensor> update(Call& call, const Tensor& x, const Tensor& conv_state
                    .bias = data_of<void>(offsets),
                    .used = data_of<int32_t>(used),
                    .rows = data_of<int32_t>(indices),
-                   .silu = silu},
-      kUpdate);
+                   .silu = silu});
   return {out};
 }
 

@@ -5,6 +5,7 @@
 
 #include "dispatch/long_rows.h"
 #include "dispatch/volumes.h"
+#include "kernels/causal/entry_points.h"
 #include "sharding/launch_shards.h"
 
 namespace torch_conv {
@@ -29,6 +30,11 @@ constexpr EntryPoints<Fused> kFused{fused::plan_cpu, fused::run_cpu, fused::plan
 constexpr EntryPoints<Fused> kFused3d{nullptr, nullptr, fused3d::plan_cuda, fused3d::run_cuda};
 constexpr EntryPoints<Combine> kCombine{fused::plan_combine_cpu, fused::run_combine_cpu, fused::plan_combine_cuda,
                                         fused::run_combine_cuda};
+constexpr EntryPoints<CausalConv> kCausal{causal::plan_cpu, causal::run_cpu, causal::plan_cuda, causal::run_cuda};
+constexpr EntryPoints<CausalUpdate> kCausalUpdate{causal::plan_update_cpu, causal::run_update_cpu,
+                                                  causal::plan_update_cuda, causal::run_update_cuda};
+constexpr EntryPoints<WeightGradient> kWeightGradient{nullptr, nullptr, weight_gradient::plan_cuda,
+                                                      weight_gradient::run_cuda};
 
 // The box of a volume takes two kernels: one of the planes and one of the depth pass, whose name begins with "depth".
 // A pin is for one of them. tests/test_plans.py and tests/test_variants3d.py compare the depth pass's variants by it.
@@ -86,6 +92,10 @@ Decision<Depthwise> dispatch(const Target& target, const Depthwise& p) {
   return decide(target, p, kDepthwise, pinned_variant());
 }
 
+Decision<WeightGradient> dispatch(const Target& target, const WeightGradient& p) {
+  return decide(target, p, kWeightGradient, pinned_variant());
+}
+
 Decision<Separable> dispatch(const Target& target, const Separable& p) {
   return decide(target, p, kSeparable2d, pinned_variant());
 }
@@ -135,6 +145,14 @@ void run(Call& call, const Target& target, const BoxDepth& p) {
 
 void run(Call& call, const Target& target, const Combine& p) {
   run_checked(call, target, decide(target, p, kCombine, ""));
+}
+
+void run(Call& call, const Target& target, const CausalConv& p) {
+  run_checked(call, target, decide(target, p, kCausal, pinned_variant()));
+}
+
+void run(Call& call, const Target& target, const CausalUpdate& p) {
+  run_checked(call, target, decide(target, p, kCausalUpdate, pinned_variant()));
 }
 
 bool run_depthwise(Call& call, const Target& target, const Depthwise& p) {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "graph/record_launch.h"
+#include "kernels/causal/problem.h"
+#include "kernels/weight_gradient/family.h"
 
 namespace torch_conv {
 
@@ -16,6 +18,7 @@ namespace torch_conv {
 std::vector<Decision<Direct>> dispatch(const Target& target, const Direct& problem);
 bool all_serve(const std::vector<Decision<Direct>>& parts);
 Decision<Depthwise> dispatch(const Target& target, const Depthwise& problem);
+Decision<WeightGradient> dispatch(const Target& target, const WeightGradient& problem);
 Decision<Separable> dispatch(const Target& target, const Separable& problem);  // of images
 // One launch for all passes over volumes, or for a chain; none where the device has no such kernel family.
 std::optional<Decision<Separable>> dispatch_volumes(const Target& target, const Separable& problem);
@@ -28,6 +31,8 @@ void run(Call& call, const Target& target, const Separable& problem);
 void run(Call& call, const Target& target, const Box& problem);
 void run(Call& call, const Target& target, const BoxDepth& problem);
 void run(Call& call, const Target& target, const Combine& problem);
+void run(Call& call, const Target& target, const CausalConv& problem);
+void run(Call& call, const Target& target, const CausalUpdate& problem);
 
 // Launches a decision whose family serves its problem. False: the family does not serve it and nothing ran; the next
 // plan that is explained has the refusal reason.
