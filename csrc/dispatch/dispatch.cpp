@@ -1,7 +1,6 @@
 #include "dispatch/dispatch.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "dispatch/long_rows.h"
 #include "dispatch/volumes.h"
@@ -36,9 +35,8 @@ constexpr EntryPoints<CausalUpdate> kCausalUpdate{causal::plan_update_cpu, causa
 constexpr EntryPoints<WeightGradient> kWeightGradient{nullptr, nullptr, weight_gradient::plan_cuda,
                                                       weight_gradient::run_cuda};
 
-// The box of a volume takes two kernels: one of the planes and one of the depth pass, whose name begins with "depth".
-// A pin is for one of them. tests/test_plans.py and tests/test_variants3d.py compare the depth pass's variants by it.
-bool depth_pass_pinned() { return std::strncmp(pinned_variant(), "depth", 5) == 0; }
+// The box of a volume takes one kernel for the planes and one for the depth pass. A pin is for one of them.
+bool depth_pass_pinned() { return box::is_depth_variant(pinned_variant()); }
 
 bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1 && p.place.pad_z == 0; }
 

@@ -40,6 +40,7 @@ void run_write_cuda(const WriteTiles& p, const Plan& plan, const Site& site);
 // Images only, with zeros outside. A plan has no variant for a problem that the family does not serve: it falls
 // back to Direct.
 namespace depthwise {
+constexpr const char* kChannelsMmaName = "channels_mma";  // the variant of interleaved channels on tensor cores
 Plan plan_cpu(const Depthwise& p, const char* variant);
 void run_cpu(const Depthwise& p, const Plan& plan);
 Plan plan_cuda(const Depthwise& p, const Arch& arch, const char* variant);
@@ -74,6 +75,8 @@ Plan plan_depth_cpu(const BoxDepth& p, const char* variant);
 void run_depth_cpu(const BoxDepth& p, const Plan& plan);
 Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char* variant);
 void run_depth_cuda(const BoxDepth& p, const Plan& plan, const Site& site);
+// Whether the depth pass on CUDA has a variant of this name.
+bool is_depth_variant(const char* name);
 }  // namespace box
 
 // Chains in one launch. Where a CUDA plan has no variant, and for volumes on the CPU, the operator layer runs single

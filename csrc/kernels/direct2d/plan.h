@@ -12,9 +12,11 @@
 
 namespace torch_conv::direct2d {
 
+constexpr const char* kMma = "mma";  // the only variant on tensor cores
+
 constexpr Candidate<Direct> kCandidates[] = {
     {"reg", reg_refusal, reg_is_slower, configure_reg},
-    {"mma", mma_refusal, mma_is_slower, configure_mma},
+    {kMma, mma_refusal, mma_is_slower, configure_mma},
     {"tile_groups", tile_groups_refusal, tile_groups_is_slower, configure_tile_groups},
     {"tile_own", tile_own_refusal, tile_own_is_slower, configure_tile_own},
     {"tile_tma", tile_tma_refusal, column_is_faster, configure_tile_tma},
@@ -31,8 +33,8 @@ inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
   const char* slow = p.taps.narrow && p.sums == Sums::any ? mma_is_slower(p, arch) : nullptr;
   if (slow) return {.algorithm = "direct", .why = slow};
   if (p.sums == Sums::mma || p.taps.narrow) {
-    if (*pinned && std::strcmp(pinned, "mma") != 0) return {.algorithm = "direct"};
-    pinned = "mma";
+    if (*pinned && std::strcmp(pinned, kMma) != 0) return {.algorithm = "direct"};
+    pinned = kMma;
   }
   return choose(kCandidates, p, arch, pinned,
                 {.algorithm = "direct",
