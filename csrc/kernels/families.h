@@ -40,7 +40,7 @@ void run_write_cuda(const WriteTiles& p, const Plan& plan, const Site& site);
 // Images only, with zeros outside. A plan has no variant for a problem that the family does not serve: it falls
 // back to Direct.
 namespace depthwise {
-constexpr const char* kChannelsMmaName = "channels_mma";  // the variant of interleaved channels on tensor cores
+extern const char* const kChannelsMmaVariant;  // the variant of interleaved channels on tensor cores
 Plan plan_cpu(const Depthwise& p, const char* variant);
 void run_cpu(const Depthwise& p, const Plan& plan);
 Plan plan_cuda(const Depthwise& p, const Arch& arch, const char* variant);

@@ -51,6 +51,6 @@ const char* depthwise_is_slower(const Direct& p) {
   return faster ? nullptr : "few taps or channels: multiply-adds are as fast";
 }
 
-bool depthwise_pinned() { return std::strcmp(pinned_variant(), depthwise::kChannelsMmaName) == 0; }
+bool depthwise_pinned() { return std::strcmp(pinned_variant(), depthwise::kChannelsMmaVariant) == 0; }
 
 }  // namespace torch_conv

@@ -103,7 +103,7 @@ class FilterDispatch {
     if (!is_depthwise(p_)) return false;
     const char* slower = depthwise_is_slower(p_);
     if (!slower) return choose_depthwise(false);
-    note_refusals(call_, {.algorithm = "depthwise", .refused = {{depthwise::kChannelsMmaName, slower}}});
+    note_refusals(call_, {.algorithm = "depthwise", .refused = {{depthwise::kChannelsMmaVariant, slower}}});
     return false;
   }
 

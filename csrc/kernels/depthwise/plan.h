@@ -16,14 +16,13 @@
 #include "kernels/depthwise/tiles/plan.h"
 #include "kernels/depthwise/tuning.h"
 #include "kernels/depthwise/warps/plan.h"
-#include "kernels/families.h"
 
 namespace torch_conv::depthwise {
 
 constexpr Candidate<Depthwise> kRowsMma{"rows_mma", rows_mma_refusal, rows_mma_is_slower, configure_rows_mma};
 constexpr Candidate<Depthwise> kPlanesMma{"planes_mma", planes_mma_refusal, planes_mma_is_slower, configure_planes_mma};
 constexpr Candidate<Depthwise> kLargeMma{"large_mma", large_mma_refusal, large_mma_is_slower, configure_large_mma};
-constexpr Candidate<Depthwise> kChannelsMma{kChannelsMmaName, channels_mma_refusal, channels_mma_is_slower,
+constexpr Candidate<Depthwise> kChannelsMma{"channels_mma", channels_mma_refusal, channels_mma_is_slower,
                                             configure_channels_mma};
 constexpr Candidate<Depthwise> kGeneral{"general", general_refusal, general_is_slower, configure_general};
 
