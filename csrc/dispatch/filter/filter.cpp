@@ -157,7 +157,12 @@ class FilterDispatch {
 
 FilterDecision dispatch_filter(const FilterRequest& request) { return FilterDispatch(request).decide(); }
 
-void run_filter(Call& call, const Target& target, FilterDecision d, Direct p, Window window) {
+void run_filter(const FilterRequest& request) {
+  Call& call = request.call;
+  const Target& target = request.target;
+  FilterDecision d = dispatch_filter(request);
+  Direct p = request.problem;
+  Window window = request.window;
   if (d.depthwise) {
     upload(call, window, target.input());
     d.depthwise->problem.weight = window.taps.data;
