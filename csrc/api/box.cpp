@@ -28,7 +28,7 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
   if (!is_integer(in.image.dtype)) call.footprint.axis[0].group = call.footprint.axis[1].group = box::kGroup;
   call.footprint.reads_shards = true;
   Placement placement = g.place;
-  // With 'valid' padding every window lies inside the volume, so the scale is exact.
+  // With 'valid' padding every window is inside the volume, so the scale is exact.
   if (axes == 3 && is_valid_padding(op, o.padding)) placement.normalized = false;
   return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
     run_box(call, Target(call, input),

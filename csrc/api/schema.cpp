@@ -56,8 +56,8 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   // Writes rows of a shard into other ranks' symmetric memory and shakes hands. The current stream's next work can read
   // the rows of the other ranks. `addresses` holds the addresses (sharding/deliver.cpp).
   m.def("_deliver(Tensor local, int dim, Tensor(a!) addresses, int call, int timeout_ms) -> ()");
-  // The same, then the launch graph of number `graph` on `given`, which holds the shard at `own`. Empty: nothing has
-  // run, because the graph does not fit.
+  // Delivers the shard given[own], then runs the launch graph of number `graph` on `given`. The list is empty and
+  // nothing ran if the graph does not fit.
   m.def(
       "_deliver_and_repeat(Tensor[] given, int own, int graph, int dim, Tensor(a!) addresses, int call, "
       "int timeout_ms) -> Tensor[]");

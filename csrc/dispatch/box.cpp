@@ -80,7 +80,7 @@ Dtype sums_dtype(const Box& p) {
 
 // The first output of the call along an axis, and the size of the whole image, where the call's image has n pixels.
 struct AxisPart {
-  int64_t first, whole;
+  int64_t first, size;
 };
 AxisPart axis_part(const Call& call, int axis, int64_t n) {
   return call.part && call.part->axis == axis ? AxisPart{call.part->first, call.part->whole} : AxisPart{0, n};
@@ -113,7 +113,7 @@ void planes_then_depth(Call& call, const Target& target, const ImageView& in, co
                .plane_h = p.in.h,
                .plane_w = p.in.w,
                .first_plane = planes.first,
-               .whole_d = planes.whole});
+               .whole_d = planes.size});
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ void run_box(Call& call, const Target& target, BoxRequest request) {
   const int axes = request.axes;
   Box& p = request.problem;
   const AxisPart rows = axis_part(call, 1, p.in.h), columns = axis_part(call, 2, p.in.w);
-  p.first_row = rows.first, p.whole_h = rows.whole, p.whole_w = columns.whole;
+  p.first_row = rows.first, p.whole_h = rows.size, p.whole_w = columns.size;
   const bool in_float64 = p.in.dtype != request.element;
   if (is_separable(call.op, request)) {
     const SeparableBox box = as_separable(call, p, axes, target.cuda());

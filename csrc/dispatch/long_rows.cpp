@@ -77,7 +77,7 @@ std::optional<Direct> ends_of(const Direct& p, int64_t begin, int64_t end) {
   const int64_t pad = p.place.pad_x, over = std::max<int64_t>(0, p.out.w + span_of(p) - pad - p.in.w);
   const int64_t most = std::min({end - pad, p.in.w - span_of(p) - begin - over - 1, p.out.w - begin});
   const int64_t step = most / kAlignment * kAlignment;
-  // The wrong outputs next to a cut have to lie between `begin` and `end`.
+  // The wrong outputs next to a cut must be between `begin` and `end`.
   if (p.place.border == Border::circular || step < std::max(begin, p.out.w - end)) return std::nullopt;
   Direct q = p;
   q.in = parts_of(p.in, 2, step, p.in.w - step), q.out = parts_of(p.out, 2, step, p.out.w - step);

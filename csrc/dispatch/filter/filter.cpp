@@ -65,9 +65,9 @@ class FilterDispatch {
 
  private:
   // A part may have another layout than the whole image, so the depthwise kernel family may refuse it.
-  void choose_as_whole_image(const Footprint& whole) {
-    if (whole.by_values) factorize();
-    if (whole.algorithm != Algorithm::depthwise) decision_.algorithm = whole.algorithm;
+  void choose_as_whole_image(const Footprint& footprint) {
+    if (footprint.by_values) factorize();
+    if (footprint.algorithm != Algorithm::depthwise) decision_.algorithm = footprint.algorithm;
     else if (is_depthwise(p_)) choose_depthwise(mma_only_);
   }
 
@@ -78,7 +78,7 @@ class FilterDispatch {
     if (fft) decision_.algorithm = Algorithm::fft;
     if (!rank_may_matter(size_, request_.kernel)) return;
     factorize();
-    // Where passes and FFT take about as long, passes give the same bits wherever a pixel lies.
+    // If passes take about as long as FFT, passes are chosen: their bits do not depend on a pixel's position.
     const double others = fft ? 1.25 * fft_tiles(size_).seconds : direct_seconds(size_);
     const auto& factors = decision_.factors;
     if (factors && skip_is_separable() && passes_seconds(size_, factors->rank()) < others)
