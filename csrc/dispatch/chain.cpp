@@ -140,7 +140,9 @@ class UnfusedChain {
 
 }  // namespace
 
-void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p) {
+void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p, Algorithm asked) {
+  if (p.peers.any()) return run_on_shards(call, target, p);
+  if (asked != Algorithm::separable && run_in_one_launch(call, target, p)) return;
   UnfusedChain(call, target, axes, p).run(in);
 }
 

@@ -49,9 +49,13 @@ bool run_in_one_launch(Call& call, const Target& target, const Fused& problem);
 // `in` is the tensor of p.in. Separable filters, one pass an axis: images by their kernel family; volumes in one
 // launch, or as planes and depth.
 void run_passes(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p);
-// A chain as separate launches: a filter for each window and a `Combine` for each stage, through scratch memory. The
-// bits are those of one launch.
-void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p);
+// The fused kernel family computes a filter in one launch if `halving`: the filter keeps every other pixel of every
+// other row. `run_passes` computes the other filters.
+void run_separable(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p, Algorithm asked,
+                   bool halving);
+// A chain in one launch, unless `asked` is Algorithm::separable. Else as separate launches: a filter for each window
+// and a `Combine` for each stage, through scratch memory. Both have the same bits.
+void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p, Algorithm asked);
 
 // The only algorithm with such sums, or "".
 const char* wanted_by(Sums sums);

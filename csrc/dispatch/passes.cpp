@@ -128,7 +128,22 @@ bool run_in_float32(Call& call, const Target& target, const ImageView& in, const
   return true;
 }
 
+// `required` refuses the call if no kernel of the fused kernel family serves it.
+Fused as_fused(const Separable& p, bool required) {
+  const Stage stage{.windows = 1, .kh = p.kh, .kw = p.kw, .taps_x = {p.taps_x}, .taps_y = {p.taps_y}};
+  Fused chain = Fused::of(stage, p.in, p.out, p.place, false);
+  chain.wanted = required;
+  return chain;
+}
+
 }  // namespace
+
+void run_separable(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p, Algorithm asked,
+                   bool halving) {
+  const bool required = asked == Algorithm::fused && !call.part;  // a part has the same bits by passes
+  const bool fused = halving && (required || (target.cuda() && asked == Algorithm::automatic));
+  if (!fused || !run_in_one_launch(call, target, as_fused(p, required))) run_passes(call, target, in, axes, p);
+}
 
 void run_passes(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p) {
   if (axes == 3) {
