@@ -57,7 +57,7 @@ OptionalTensor dense(const Call& call, const OptionalTensor& t) {
   return t ? OptionalTensor(dense(call, *t)) : std::nullopt;
 }
 
-// (B, D, L), or (B, D) as one step.
+// A tensor (B, D, L), or (B, D) as one step.
 Signal signal_of(const Tensor& t) { return {t.data_ptr(), t.stride(0), t.stride(1), t.dim() == 3 ? t.stride(2) : 1}; }
 Signal signal_of(const OptionalTensor& t) { return t ? signal_of(*t) : Signal{}; }
 template <typename T>

@@ -45,8 +45,8 @@ bool is_volume(const Fused& p) {
   return p.in.d > 1 || std::any_of(p.stages, p.stages + p.count, deep);
 }
 
-// The kernel family that reads neighbour shards, or null. direct2d filters the images of windows along z alone, and
-// reads no planes of other shards.
+// The kernel family that reads neighbour shards, or null. direct2d filters volumes by windows along z as images,
+// and reads no planes of other shards.
 const EntryPoints<Direct>* entry_points_of_shards(const Direct& p, int axes) {
   if (axes == 2) return &kDirect2d;
   return *pinned_variant() || !as_images(p) ? &kDirect3d : nullptr;

@@ -26,8 +26,8 @@ namespace torch_conv {
 //   ends, row 1                                                              |xxx    right             |
 //
 // Inputs and outputs of pieces and ends start on 16 bytes of the row: `begin` is a multiple of 16 numbers, at least the
-// pad. An end is a problem of its own where the other end has no outputs. Both ends are, where the border is circular
-// and each reads the other, or where the ends are so long that they would meet.
+// pad. An end is a problem of its own if the other end has no outputs. Both ends are separate problems if the border is
+// circular, because each reads the other end, or if they would meet.
 std::vector<Direct> long_rows(const Direct& p);
 
 }  // namespace torch_conv

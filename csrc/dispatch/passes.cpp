@@ -84,8 +84,7 @@ void in_two_passes(Call& call, const Target& target, ImageView in, Separable p) 
 }
 
 // Converts images to float32, filters them, and converts the result; sums are float32 either way and rounded once.
-// False: nothing ran, because float32 takes as many launches or memory for its two images lacks. The plan for float32
-// comes before the allocation.
+// Returns false without a launch if float32 takes as many launches, or if memory for the float32 images runs out.
 bool run_in_float32(Call& call, const Target& target, const ImageView& in, const Decision<Separable>& d) {
   const Image &from = d.problem.in, &to = d.problem.out;
   const bool converts_in = from.dtype != Dtype::f32, converts_out = to.dtype != Dtype::f32;

@@ -12,7 +12,7 @@ namespace torch_conv {
 
 namespace {
 
-// In place, on torch's result.
+// Applies the activation in place to torch's result.
 void activate(const Tensor& sums, Activation activation) {
   switch (activation) {
     case Activation::none: return;

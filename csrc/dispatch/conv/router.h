@@ -45,7 +45,7 @@ enum class ConvRoute : int64_t { ours, torch, torch_in_format, unresolved };
 
 struct ConvDecision {
   ConvRoute route;
-  std::string why;   // torch computes the convolution
+  std::string why;   // the reason why torch computes the convolution
   int64_t row = -1;  // of the table of handovers, if a row decided
 };
 

@@ -94,7 +94,7 @@ void explain(Call& call, const Target& target, const Direct& p, const FftTiles& 
   run(call, target, WriteTiles{first, tiles, {}, nullptr, nullptr});
 }
 
-// On the CPU: the outputs of a tile's marked cells, computed directly.
+// Computes the outputs of a tile's marked cells directly, on the CPU.
 class MarkedCells {
  public:
   // `unit` is a tile of the batch, and `marks` are those of its cells.
@@ -109,7 +109,7 @@ class MarkedCells {
         plane_(unit / which.size()),
         tile_(which.begin + unit % which.size()) {}
 
-  // By rectangles of cells, each as wide and then as high as possible.
+  // Computes rectangles of cells, each as wide and then as high as possible.
   void filter() {
     const Placement& s = p_.place;
     const Range rows{0, ceil_div(tiles_.step_h, int64_t(1) << cells_.log_h)};

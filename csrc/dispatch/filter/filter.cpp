@@ -107,7 +107,7 @@ class FilterDispatch {
     return false;
   }
 
-  // False: the depthwise kernel family does not serve the filter. `required` refuses the call then.
+  // If the depthwise kernel family does not serve the filter, returns false, or refuses the call if `required`.
   bool choose_depthwise(bool required) {
     Decision<Depthwise> depthwise = dispatch(target_, as_depthwise(p_, decision_.sums));
     if (required) check_serves(call_, depthwise, wanted_by(decision_.sums));

@@ -8,8 +8,8 @@
 
 namespace torch_conv {
 
-// 'auto' takes low rank for windows of at least so many taps only. Looking at a window takes its own few passes over
-// the taps, so smaller windows never pay for it.
+// 'auto' takes low rank for windows of at least so many taps only. The test of a window's rank takes a few passes over
+// the taps, which smaller windows do not repay.
 constexpr int64_t kLeastLowRankTaps = 81;
 
 struct FilterDecision {
