@@ -59,7 +59,7 @@ Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
 void run_cuda(const Separable& p, const Plan& plan, const Site& site);
 }  // namespace separable2d
 
-// One launch for all three passes. Where its plan has no variant, the operator layer filters planes and then depth.
+// One launch for all three passes. If its plan has no variant, csrc/dispatch filters planes and then depth.
 namespace separable3d {
 Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
 void run_cuda(const Separable& p, const Plan& plan, const Site& site);
@@ -79,8 +79,8 @@ void run_depth_cuda(const BoxDepth& p, const Plan& plan, const Site& site);
 bool is_depth_variant(const char* name);
 }  // namespace box
 
-// Chains in one launch. Where a CUDA plan has no variant, and for volumes on the CPU, the operator layer runs single
-// filters and `combine`.
+// Chains in one launch. If a CUDA plan has no variant, and for volumes on the CPU, csrc/dispatch runs single filters
+// and `combine`.
 namespace fused {
 Plan plan_cpu(const Fused& p, const char* variant);
 void run_cpu(const Fused& p, const Plan& plan);
