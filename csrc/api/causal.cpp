@@ -1,8 +1,7 @@
 // causal_conv1d and causal_conv1d_update: checks, then a problem of the causal kernel family.
 #include "api/operator.h"
+#include "dispatch/dispatch.h"
 #include "graph/graph_cache.h"
-#include "graph/record_launch.h"
-#include "kernels/causal/entry_points.h"
 #include "sharding/part.h"
 #include "tensors/images.h"
 
@@ -12,17 +11,6 @@ namespace {
 
 using OptionalTensor = std::optional<Tensor>;
 using OptionalString = std::optional<std::string>;
-
-constexpr EntryPoints<CausalConv> kConv{causal::plan_cpu, causal::run_cpu, causal::plan_cuda, causal::run_cuda};
-constexpr EntryPoints<CausalUpdate> kUpdate{causal::plan_update_cpu, causal::run_update_cpu, causal::plan_update_cuda,
-                                            causal::run_update_cuda};
-
-template <typename Problem>
-void run(Call& call, const Target& target, const Problem& p, const EntryPoints<Problem>& entry_points) {
-  const Decision<Problem> d = decide(target, p, entry_points, pinned_variant());
-  check_serves(call, d);
-  launch(call, target, d);
-}
 
 bool silu_of(const char* op, const OptionalString& activation) {
   check(!activation || *activation == "silu" || *activation == "swish", op,
@@ -46,7 +34,7 @@ void check_like(const char* op, const char* argument, const Tensor& t, const Ten
   if (!same_device(t, x)) refuse(op, argument, " must be on ", device_text(x), ", got ", device_text(t));
 }
 
-void check_apart(const char* op, const char* written, const Tensor& t, const char* read, const Tensor& other) {
+void check_disjoint(const char* op, const char* written, const Tensor& t, const char* read, const Tensor& other) {
   check(!overlap(t, other), op, written, " must not overlap ", read);
 }
 
@@ -57,10 +45,10 @@ void check_operands(const char* op, const Tensor& x, const Tensor& weight, const
   check(weight.dim() == 2, op, "weight must have 2 dimensions, got ", weight.dim());
   if (weight.size(0) != x.size(1) || weight.size(1) < 1)
     refuse(op, "weight must have shape (", x.size(1), ", k) with k at least 1, got ", shape_text(sizes_of(weight)));
-  const Dtype of_x = float_dtype(op, "x", x), of_weight = float_dtype(op, "weight", weight);
-  if ((of_x == Dtype::f64) != (of_weight == Dtype::f64))
-    refuse(op, "weight must have dtype ", of_x == Dtype::f64 ? "float64" : "float32, float16 or bfloat16",
-           " beside x of dtype ", name_of(of_x), ", got ", name_of(of_weight));
+  const Dtype x_dtype = float_dtype(op, "x", x), weight_dtype = float_dtype(op, "weight", weight);
+  if ((x_dtype == Dtype::f64) != (weight_dtype == Dtype::f64))
+    refuse(op, "weight must have dtype ", x_dtype == Dtype::f64 ? "float64" : "float32, float16 or bfloat16",
+           " beside x of dtype ", name_of(x_dtype), ", got ", name_of(weight_dtype));
   if (!same_device(weight, x)) refuse(op, "weight must be on ", device_text(x), ", got ", device_text(weight));
   if (bias) check_like(op, "bias", *bias, x, {x.size(1)}, weight.scalar_type());
 }
@@ -69,7 +57,7 @@ OptionalTensor dense(const Call& call, const OptionalTensor& t) {
   return t ? OptionalTensor(dense(call, *t)) : std::nullopt;
 }
 
-// (B, D, L), or (B, D) as one step.
+// A tensor (B, D, L), or (B, D) as one step.
 Signal signal_of(const Tensor& t) { return {t.data_ptr(), t.stride(0), t.stride(1), t.dim() == 3 ? t.stride(2) : 1}; }
 Signal signal_of(const OptionalTensor& t) { return t ? signal_of(*t) : Signal{}; }
 template <typename T>
@@ -87,10 +75,10 @@ Tensor fresh(const Call& call, const Tensor& x, int64_t last) {
   return allocate(call, x, {n, c, last}, {c * last, 1, c}, x.scalar_type());
 }
 
-// The sequence, and the last inputs where they are `wanted`.
+// The outputs, and the last inputs if `returns_states`.
 std::vector<Tensor> convolve(Call& call, const Tensor& x, const Tensor& weight, const OptionalTensor& bias,
                              const OptionalTensor& seq_idx, const OptionalTensor& initial_states,
-                             const OptionalString& activation, bool wanted) {
+                             const OptionalString& activation, bool returns_states) {
   const char* op = call.op;
   const bool silu = silu_of(op, activation);
   check_operands(op, x, weight, bias, false);
@@ -99,22 +87,22 @@ std::vector<Tensor> convolve(Call& call, const Tensor& x, const Tensor& weight, 
   if (seq_idx) {
     check_like(op, "seq_idx", *seq_idx, x, {n, l}, ScalarType::Int);
     check(!initial_states, op, "initial_states must be None where seq_idx is given");
-    check(!wanted, op, "return_final_states must be False where seq_idx is given");
+    check(!returns_states, op, "return_final_states must be False where seq_idx is given");
   }
   if (initial_states) check_like(op, "initial_states", *initial_states, x, states, x.scalar_type());
   if (call.out) {
     check_like(op, "final_states_out", *call.out, x, states, x.scalar_type());
     check(!overlaps_itself(*call.out), op, "final_states_out must not overlap itself, got strides ",
           shape_text(strides_of(*call.out)));
-    check_apart(op, "final_states_out", *call.out, "x", x);
-    check_apart(op, "final_states_out", *call.out, "weight", weight);
-    if (bias) check_apart(op, "final_states_out", *call.out, "bias", *bias);
-    if (initial_states) check_apart(op, "final_states_out", *call.out, "initial_states", *initial_states);
+    check_disjoint(op, "final_states_out", *call.out, "x", x);
+    check_disjoint(op, "final_states_out", *call.out, "weight", weight);
+    if (bias) check_disjoint(op, "final_states_out", *call.out, "bias", *bias);
+    if (initial_states) check_disjoint(op, "final_states_out", *call.out, "initial_states", *initial_states);
   }
   const Tensor out = fresh(call, x, l);
   std::vector<Tensor> results{out};
-  if (wanted) results.push_back(call.out ? *call.out : fresh(call, x, k - 1));
-  const bool after = wanted && n * c * (k - 1) > 0;
+  if (returns_states) results.push_back(call.out ? *call.out : fresh(call, x, k - 1));
+  const bool after = returns_states && n * c * (k - 1) > 0;
   if (out.numel() == 0 && !after) return results;
 
   const Tensor taps = dense(call, weight);
@@ -134,8 +122,7 @@ std::vector<Tensor> convolve(Call& call, const Tensor& x, const Tensor& weight, 
                  .weight = taps.data_ptr(),
                  .bias = data_of<void>(offsets),
                  .sequences = data_of<int32_t>(numbers),
-                 .silu = silu},
-      kConv);
+                 .silu = silu});
   return results;
 }
 
@@ -154,9 +141,9 @@ std::vector<Tensor> update(Call& call, const Tensor& x, const Tensor& conv_state
   if (conv_state_indices) check_like(op, "conv_state_indices", *conv_state_indices, x, {n}, ScalarType::Int);
   check(!overlaps_itself(conv_state), op, "conv_state must not overlap itself, got strides ",
         shape_text(strides_of(conv_state)));
-  check_apart(op, "conv_state", conv_state, "x", x);
-  check_apart(op, "conv_state", conv_state, "weight", weight);
-  if (bias) check_apart(op, "conv_state", conv_state, "bias", *bias);
+  check_disjoint(op, "conv_state", conv_state, "x", x);
+  check_disjoint(op, "conv_state", conv_state, "weight", weight);
+  if (bias) check_disjoint(op, "conv_state", conv_state, "bias", *bias);
   const Tensor out = fresh(call, x, l);
   if (out.numel() == 0) return {out};
 
@@ -180,8 +167,7 @@ std::vector<Tensor> update(Call& call, const Tensor& x, const Tensor& conv_state
                    .bias = data_of<void>(offsets),
                    .used = data_of<int32_t>(used),
                    .rows = data_of<int32_t>(indices),
-                   .silu = silu},
-      kUpdate);
+                   .silu = silu});
   return {out};
 }
 
@@ -223,12 +209,12 @@ Tensor causal_conv1d_update(Tensor x, Tensor conv_state, Tensor weight, Optional
   return repeat(call.op, call, first, x, weight, bias, activation, cache_seqlens, conv_state_indices)[0];
 }
 
-template <bool wanted>
+template <bool returns_states>
 Sizes conv_query(std::string question, Tensor x, Tensor weight, OptionalTensor bias, OptionalTensor seq_idx,
                  OptionalTensor initial_states, OptionalString activation, OptionalTensor final_states_out) {
   return answer("causal_conv1d", question, [&](Call& call) {
     call.out = final_states_out;
-    convolve(call, x, weight, bias, seq_idx, initial_states, activation, wanted);
+    convolve(call, x, weight, bias, seq_idx, initial_states, activation, returns_states);
   });
 }
 

@@ -33,7 +33,7 @@ struct Numbers {
   }
 };
 
-// Nothing where torch is faster. Without `ask` our kernels serve the call in any case.
+// Returns nothing if torch is faster. Without `ask` our kernels serve the call in any case.
 std::optional<Tensor> conv_of_numbers(bool ask, const Tensor& input, const Tensor& weight,
                                       const std::optional<Tensor>& bias, const Numbers& numbers) {
   Call call{numbers.op()};

@@ -11,9 +11,10 @@ namespace torch_conv {
 // window's scale, so that sums between passes are no larger than the window's.
 class Derivatives {
  public:
-  // Of images: order 1 (d/dx, d/dy) by sobel, diff, scharr or prewitt; order 2 (xx, xy, yy) by sobel or diff.
+  // Derivatives of images: order 1 (d/dx, d/dy) by sobel, diff, scharr or prewitt; order 2 (xx, xy, yy) by sobel or
+  // diff.
   static Derivatives of_images(const char* op, const std::string& mode, int64_t order, bool normalized);
-  // Of volumes: (d/dx, d/dy, d/dz) by diff or sobel, per voxel.
+  // Derivatives of volumes: (d/dx, d/dy, d/dz) by diff or sobel, per voxel.
   static Derivatives of_volumes(const char* op, const std::string& mode);
 
   // The windows with taps of dtype `sums`, in this object's memory. `on_host` as in Taps.

@@ -37,36 +37,44 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   const Sums sums = axes == 2 ? sums_of(algorithm) : Sums::chain;
   // All kernels take wide taps, so parts that may read neighbour shards have wide taps. Parts of a depthwise
   // convolution read no neighbour shards, and its kernels need narrow taps.
-  const bool alone = !call.part || (call.whole_footprint && call.whole_footprint->algorithm == Algorithm::depthwise);
+  const bool reads_no_shards =
+      !call.part || (call.whole_footprint && call.whole_footprint->algorithm == Algorithm::depthwise);
   const WindowOptions options{.flip = behaviour == "conv",
                               .normalized = normalize_taps(call.op, o),
-                              .narrow = sums != Sums::chain && on_cuda(call, input) && alone};
+                              .narrow = sums != Sums::chain && on_cuda(call, input) && reads_no_shards};
   const Window window = checked_window(call, "kernel", kernel, axes, input, in.image, axes, options);
   const Geometry g = place_window(call, in.image, window.size, axes, o);
-  Direct p{.in = in.image,
-           .out = expected_result(call, in.image, g, o),
-           .taps = window.taps,
-           .kd = window.size.d,
-           .kh = window.size.h,
-           .kw = window.size.w,
-           .place = g.place,
-           .groups = in.image.c,
-           .bias = nullptr,
-           .peers = peers_of(call, in.image, axes),
-           .sums = sums};
+  const Image expected = expected_result(call, in.image, g, o);
   const Target target(call, input);
-  const auto decide = [&] { return dispatch_filter({call, target, axes, algorithm, kernel, options, window, p}); };
+  FilterRequest request{.call = call,
+                        .target = target,
+                        .axes = axes,
+                        .asked = algorithm,
+                        .kernel = kernel,
+                        .options = options,
+                        .window = window,
+                        .problem = {.in = in.image,
+                                    .out = expected,
+                                    .taps = window.taps,
+                                    .kd = window.size.d,
+                                    .kh = window.size.h,
+                                    .kw = window.size.w,
+                                    .place = g.place,
+                                    .groups = in.image.c,
+                                    .bias = nullptr,
+                                    .peers = peers_of(call, in.image, axes),
+                                    .sums = sums}};
   // `fill_result` does not fill an empty result; the refusals of the decision apply all the same.
-  const bool empty = p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;
+  const bool empty = expected.n * expected.c * expected.d * expected.h * expected.w == 0;
   if (call.only_footprint() || empty) {
-    const FilterDecision d = decide();
+    const FilterDecision d = dispatch_filter(request);
     call.footprint.algorithm = d.algorithm, call.footprint.sums = d.sums, call.footprint.by_values = d.by_values;
     call.footprint.reads_shards = d.algorithm == Algorithm::direct;
   }
   return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
-    p.out = image;
-    if (o.in_float64) run_in_float64(p, element);
-    else run_filter(call, target, decide(), p, window);
+    request.problem.out = image;
+    if (o.in_float64) run_in_float64(request.problem, element);
+    else run_filter(request);
   });
 }
 

@@ -23,13 +23,6 @@ bool halves(const Extent& window, const Geometry& g, const Image& image, bool va
          at.pad_y == window.h / 2 && at.pad_x == window.w / 2 && !at.normalized;
 }
 
-Fused as_fused(const Separable& p, bool wanted) {
-  const Stage stage{.windows = 1, .kh = p.kh, .kw = p.kw, .taps_x = {p.taps_x}, .taps_y = {p.taps_y}};
-  Fused chain = Fused::of(stage, p.in, p.out, p.place, false);
-  chain.wanted = wanted;
-  return chain;
-}
-
 // `kernels` along x, y and, with three axes, z.
 Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& kernels, const FilterOptions& o) {
   const char* op = call.op;
@@ -48,8 +41,7 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   const Extent size{.d = axes == 3 ? windows[2].size.w : 1, .h = windows[1].size.w, .w = windows[0].size.w};
   const Geometry g = place_window(call, in.image, size, axes, o);
   const bool halving = axes == 2 && halves(size, g, in.image, is_valid_padding(op, o.padding));
-  const bool wanted = algorithm == Algorithm::fused && !call.part;  // parts of an image get the same bits either way
-  check(halving || !wanted, op,
+  check(halving || algorithm != Algorithm::fused || call.part, op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
   call.footprint.reads_shards = !halving;
   return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
@@ -67,10 +59,8 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
                 .peers = peers_of(call, in.image, axes),
                 .sums = axes == 2 ? sums_of(algorithm) : Sums::chain};
     if (axes == 3) p.taps_z = windows[2].taps;
-    if (o.in_float64) return run_in_float64(p, element);
-    const bool asked = halving && (wanted || (target.cuda() && algorithm == Algorithm::automatic));
-    if (asked && run_in_one_launch(call, target, as_fused(p, wanted))) return;
-    run_passes(call, target, in, axes, p);
+    if (o.in_float64) run_in_float64(p, element);
+    else run_separable(call, target, in, axes, p, algorithm, halving);
   });
 }
 

@@ -40,10 +40,10 @@ void check_window_batch(const char* op, const char* argument, const Sizes& sizes
            " dimensions, got shape ", shape_text(sizes));
   const int64_t batch = input.dim() >= image_axes + 2 ? image.n : 1;
   if (samples != 1 && samples != batch) {
-    Sizes of_channels = sizes;
-    of_channels.insert(of_channels.begin(), 1);
+    Sizes channel_shape = sizes;
+    channel_shape.insert(channel_shape.begin(), 1);
     const bool row = axes == 2 && std::min(sizes.end()[-2], sizes.end()[-1]) == 1;
-    const std::string instead = row ? "(1, " + std::to_string(samples) + ", ...)" : shape_text(of_channels);
+    const std::string instead = row ? "(1, " + std::to_string(samples) + ", ...)" : shape_text(channel_shape);
     refuse(op, argument, "'s first dimension must be 1 or the batch size ", batch, ", got ", samples,
            leading == 1 && samples == image.c ? "; for channels give " + instead : "");
   }

@@ -49,10 +49,11 @@ bool larger_than_padded(const std::vector<AxisWindow>& windows);
 std::string spans_text(const std::vector<AxisWindow>& windows);   // "2x3"
 std::string padded_text(const std::vector<AxisWindow>& windows);  // "2x3"
 
-// The windows of all spatial axes. Fills in the call's footprint. A call for a part gets the part's geometry.
+// Places the windows of all spatial axes, and fills in the call's footprint. A call for a part gets the part's
+// geometry.
 Geometry place_axes(Call& call, const std::vector<AxisWindow>& windows, const Placement& placement);
 
-// The same for a filter, whose options per axis have `axes` values.
+// Places the windows of a filter. Its options per axis have `axes` values.
 Geometry place_window(Call& call, const Image& image, const Extent& window, int axes, const FilterOptions& options);
 
 // Whether the operator layer divides the taps by their sum. For Border::skip the kernels do: they divide by the taps
@@ -64,8 +65,8 @@ bool normalize_taps(const char* op, const FilterOptions& options);
 Tensor fill_result(Call& call, const Tensor& input, const ImageView& in, int axes, const Geometry& geometry,
                    const FilterOptions& options, const std::function<void(const Image&)>& fill);
 
-// The same for several outputs of each image, in a dimension before the spatial axes of a contiguous result. `fill`
-// gets the images of the first output; the next output is `stride_output` elements behind.
+// Fills a contiguous result that has several outputs of each image, in a dimension before the spatial axes. `fill` gets
+// the images of the first output; the next output is `stride_output` elements behind.
 Tensor fill_results(Call& call, const Tensor& input, const ImageView& in, int axes, int outputs, const Extent& size,
                     const FilterOptions& options, const std::function<void(const Image&, int64_t stride_output)>& fill);
 

@@ -59,8 +59,8 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool several) {
   std::copy(stages.begin(), stages.end(), problem.stages);
   if (call_.only_footprint() && call_.is_shard) call_.footprint.reads_shards = reads_other_shards(problem);
   const auto fill = [&](const Image& image, int64_t stride_output) {
-    problem.out = image, problem.stride_output = stride_output;
-    compute(problem);
+    problem.out = image, problem.stride_output = stride_output, problem.peers = peers_of(call_, in_.image, axes_);
+    run_chain(call_, target_, in_, axes_, problem, algorithm_);
   };
   if (!several) return fill_result(call_, input_, in_, axes_, g, options_, [&](const Image& image) { fill(image, 0); });
   return fill_results(call_, input_, in_, axes_, stages.back().outputs(), g.out, options_, fill);
@@ -72,13 +72,6 @@ bool Pipeline::reads_other_shards(Fused problem) const {
   if (options_.output_type) problem.out.dtype = dtype_of(call_.op, "output_dtype", *options_.output_type);
   problem.peers.above = in_.image;
   return algorithm_ != Algorithm::separable && serves_shards(target_, problem);
-}
-
-void Pipeline::compute(Fused problem) {
-  problem.peers = peers_of(call_, in_.image, axes_);
-  if (problem.peers.any()) return run_on_shards(call_, target_, problem);
-  if (algorithm_ != Algorithm::separable && run_in_one_launch(call_, target_, problem)) return;
-  run_chain(call_, target_, in_, axes_, problem);
 }
 
 Stage with_point(Stage stage, Point point, double number) {

@@ -22,7 +22,6 @@ class Pipeline {
 
  private:
   bool reads_other_shards(Fused problem) const;
-  void compute(Fused problem);
 
   Call& call_;
   int axes_;

@@ -6,9 +6,9 @@ namespace {
 
 using torch::stable::detail::StableLibrary;
 
+// Throws std::out_of_range if `text` does not hold `from`: the library does not load with a schema of another form.
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const size_t at = text.find(from);
-  return at == text.npos ? text : text.replace(at, from.size(), to);
+  return text.replace(text.find(from), from.size(), to);
 }
 
 std::string with_suffix(std::string schema, const std::string& suffix) {
@@ -40,8 +40,8 @@ void define(StableLibrary& m, const std::string& schema) {
 
 void define_with_out(StableLibrary& m, const std::string& schema) {
   define(m, schema);
-  const std::string out =
-      replaced(replaced(schema, "ScalarType? output_dtype=None, ", ""), "str mode=", "str derivative=");
+  std::string out = replaced(schema, "ScalarType? output_dtype=None, ", "");
+  if (out.find("str mode=") != out.npos) out = replaced(out, "str mode=", "str derivative=");
   m.def(replaced(with_suffix(out, "_out"), ") -> Tensor", ", Tensor(a!) out) -> ()").c_str());
 }
 
@@ -57,8 +57,8 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   // Writes rows of a shard into other ranks' symmetric memory and shakes hands. The current stream's next work can read
   // the rows of the other ranks. `addresses` holds the addresses (sharding/deliver.cpp).
   m.def("_deliver(Tensor local, int dim, Tensor(a!) addresses, int call, int timeout_ms) -> ()");
-  // The same, then the launch graph of number `graph` on `given`, which holds the shard at `own`. Empty: nothing has
-  // run, because the graph does not fit.
+  // Delivers the shard given[own], then runs the launch graph of number `graph` on `given`. The list is empty and
+  // nothing ran if the graph does not fit.
   m.def(
       "_deliver_and_repeat(Tensor[] given, int own, int graph, int dim, Tensor(a!) addresses, int call, "
       "int timeout_ms) -> Tensor[]");

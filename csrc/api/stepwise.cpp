@@ -143,15 +143,15 @@ Tensor passes(Tensor input, std::vector<Tensor> taps, Sizes twins, Sizes dims, S
 
 Tensor means(Tensor input, Sizes sizes, Sizes dims, Sizes anchors, Sizes borders, double value, ScalarType dtype) {
   const char* op = "_stepwise_means";
-  const bool whole = is_short(input.scalar_type()) && is_short(dtype) && std::trunc(value) == value &&
-                     std::fabs(value) <= double(kLargest);
+  const bool integral = is_short(input.scalar_type()) && is_short(dtype) && std::trunc(value) == value &&
+                        std::fabs(value) <= double(kLargest);
   check_lengths(op, sizes.size(), {dims.size(), anchors.size(), borders.size()});
   Passes passes(op, input, dtype);
   for (size_t i = 0; i < sizes.size(); ++i) {
     Problem p = along(op, input, dims[i], sizes[i], anchors[i], borders[i], value);
-    p.mean_of = sizes[i], p.whole_numbers = whole && sizes[i] < (1 << 20);
+    p.mean_of = sizes[i], p.whole_numbers = integral && sizes[i] < (1 << 20);
     // Smaller windows are the fastest term by term; larger ones by running sums of integers, or sums of sums of floats.
-    const int64_t by_terms = !whole ? 32 : p.axes.size() == 2 ? 24 : 8;
+    const int64_t by_terms = !integral ? 32 : p.axes.size() == 2 ? 24 : 8;
     for (int64_t tap = 0; tap < sizes[i] && sizes[i] < by_terms; ++tap) add_term(p, 1.0, tap);
     passes.run(std::move(p));
   }

@@ -2,9 +2,8 @@
 // An empty list leaves the gradients to torch. The last outputs may be absent: the padding after an image is then
 // smaller than the padding before it.
 #include "api/query.h"
+#include "dispatch/dispatch.h"
 #include "graph/graph_cache.h"
-#include "graph/record_launch.h"
-#include "kernels/weight_gradient/family.h"
 #include "sharding/part.h"
 #include "tensors/boxed.h"
 #include "tensors/images.h"
@@ -12,9 +11,6 @@
 namespace torch_conv {
 
 namespace {
-
-constexpr EntryPoints<WeightGradient> kEntryPoints{nullptr, nullptr, weight_gradient::plan_cuda,
-                                                   weight_gradient::run_cuda};
 
 // A signal with channels innermost is an image of one column; other signals are images of one row.
 struct Operands {
@@ -83,19 +79,19 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
           op, "grad must not be larger than the convolution's outputs, got shape ", shape_text(sizes_of(grad)));
   }
   const ImageView in = view_input(call, o.input, 2);
-  ImageView of_grad = view_input(call, o.grad, 2);
-  const bool copied = !same_layout(in.image, of_grad.image);
+  ImageView grad_view = view_input(call, o.grad, 2);
+  const bool copied = !same_layout(in.image, grad_view.image);
   WeightGradient problem{
       .in = in.image,
-      .grad = of_grad.image,
+      .grad = grad_view.image,
       .weight = nullptr,
       .bias = nullptr,
       .kh = o.kernel[0],
       .kw = o.kernel[1],
       .place = {.pad_y = o.padding[0], .pad_x = o.padding[1], .stride_y = o.stride[0], .stride_x = o.stride[1]}};
-  if (copied) problem.grad = dense_like(of_grad.image, weight_gradient::channels_innermost(in.image));
+  if (copied) problem.grad = dense_like(grad_view.image, weight_gradient::channels_innermost(in.image));
   const Target target(call, input);
-  Decision<WeightGradient> d = decide(target, problem, kEntryPoints, pinned_variant());
+  Decision<WeightGradient> d = dispatch(target, problem);
   if (!d.serves()) {
     if (call.lines) call.explain("left to torch: " + std::string(d.plan->why));
     return {};
@@ -108,8 +104,8 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
       torch::stable::copy_(copy, Operands::image(from, new_axis));
       return copy;
     };
-    of_grad = view_input(call, derive(call, grad, grad, sizes, grad.scalar_type(), make), 2);
-    problem.grad = of_grad.image;
+    grad_view = view_input(call, derive(call, grad, grad, sizes, grad.scalar_type(), make), 2);
+    problem.grad = grad_view.image;
   }
   Sizes window{grad.size(1), 1};
   window.insert(window.end(), kernel.begin(), kernel.end());

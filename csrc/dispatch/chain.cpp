@@ -111,8 +111,8 @@ class UnfusedChain {
     Combine problem = combine(stage, sums, outputs);
     if (stage.point == Point::sharpen) {
       const int64_t y = stage.kh / 2, x = stage.kw / 2;
-      const Image& whole = inputs.views[0].image;
-      problem.centre = p_.valid ? cut(whole, {y, whole.h - y}, {x, whole.w - x}) : whole;
+      const Image& in = inputs.views[0].image;
+      problem.centre = p_.valid ? cut(in, {y, in.h - y}, {x, in.w - x}) : in;
       if (p_.border == Border::zero_output && !p_.valid) problem.margin_y = y, problem.margin_x = x;
     }
     torch_conv::run(call_, target_, problem);
@@ -122,12 +122,12 @@ class UnfusedChain {
   void run_thin(const Stage& stage, const Channels& inputs, const Channels& outputs, int64_t stride) const {
     if (!p_.valid && stride == 1) return torch_conv::run(call_, target_, combine(stage, inputs, outputs));
     const Image& from = inputs.views[0].image;
-    const Channels whole = scratch(1, inputs.views[0], {from.d, from.h, from.w});
-    torch_conv::run(call_, target_, combine(stage, inputs, whole));
+    const Channels thinned = scratch(1, inputs.views[0], {from.d, from.h, from.w});
+    torch_conv::run(call_, target_, combine(stage, inputs, thinned));
     const int64_t y = p_.valid ? stage.kh / 2 : 0, x = p_.valid ? stage.kw / 2 : 0;
     Stage copy{.windows = 1, .kh = 1, .kw = 1};
     copy.taps_x[0] = copy.taps_y[0] = one_tap(call_, sums_dtype_, target_.cuda());
-    const Image part = cut(whole.views[0].image, {y, from.h - y}, {x, from.w - x});
+    const Image part = cut(thinned.views[0].image, {y, from.h - y}, {x, from.w - x});
     torch_conv::run(call_, target_, filter_of_window(p_, axes_, copy, 0, part, outputs.views[0].image, stride));
   }
 
@@ -140,7 +140,9 @@ class UnfusedChain {
 
 }  // namespace
 
-void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p) {
+void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p, Algorithm asked) {
+  if (p.peers.any()) return run_on_shards(call, target, p);
+  if (asked != Algorithm::separable && run_in_one_launch(call, target, p)) return;
   UnfusedChain(call, target, axes, p).run(in);
 }
 

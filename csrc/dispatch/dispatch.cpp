@@ -1,10 +1,10 @@
 #include "dispatch/dispatch.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "dispatch/long_rows.h"
 #include "dispatch/volumes.h"
+#include "kernels/causal/entry_points.h"
 #include "sharding/launch_shards.h"
 
 namespace torch_conv {
@@ -29,10 +29,14 @@ constexpr EntryPoints<Fused> kFused{fused::plan_cpu, fused::run_cpu, fused::plan
 constexpr EntryPoints<Fused> kFused3d{nullptr, nullptr, fused3d::plan_cuda, fused3d::run_cuda};
 constexpr EntryPoints<Combine> kCombine{fused::plan_combine_cpu, fused::run_combine_cpu, fused::plan_combine_cuda,
                                         fused::run_combine_cuda};
+constexpr EntryPoints<CausalConv> kCausal{causal::plan_cpu, causal::run_cpu, causal::plan_cuda, causal::run_cuda};
+constexpr EntryPoints<CausalUpdate> kCausalUpdate{causal::plan_update_cpu, causal::run_update_cpu,
+                                                  causal::plan_update_cuda, causal::run_update_cuda};
+constexpr EntryPoints<WeightGradient> kWeightGradient{nullptr, nullptr, weight_gradient::plan_cuda,
+                                                      weight_gradient::run_cuda};
 
-// The box of a volume takes two kernels: one of the planes and one of the depth pass, whose name begins with "depth".
-// A pin is for one of them. tests/test_plans.py and tests/test_variants3d.py compare the depth pass's variants by it.
-bool depth_pass_pinned() { return std::strncmp(pinned_variant(), "depth", 5) == 0; }
+// The box of a volume takes one kernel for the planes and one for the depth pass. A pin is for one of them.
+bool depth_pass_pinned() { return box::is_depth_variant(pinned_variant()); }
 
 bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1 && p.place.pad_z == 0; }
 
@@ -41,8 +45,8 @@ bool is_volume(const Fused& p) {
   return p.in.d > 1 || std::any_of(p.stages, p.stages + p.count, deep);
 }
 
-// The kernel family that reads neighbour shards, or null. direct2d filters the images of windows along z alone, and
-// reads no planes of other shards.
+// The kernel family that reads neighbour shards, or null. direct2d filters volumes by windows along z as images,
+// and reads no planes of other shards.
 const EntryPoints<Direct>* entry_points_of_shards(const Direct& p, int axes) {
   if (axes == 2) return &kDirect2d;
   return *pinned_variant() || !as_images(p) ? &kDirect3d : nullptr;
@@ -84,6 +88,10 @@ bool all_serve(const std::vector<Decision<Direct>>& parts) {
 
 Decision<Depthwise> dispatch(const Target& target, const Depthwise& p) {
   return decide(target, p, kDepthwise, pinned_variant());
+}
+
+Decision<WeightGradient> dispatch(const Target& target, const WeightGradient& p) {
+  return decide(target, p, kWeightGradient, pinned_variant());
 }
 
 Decision<Separable> dispatch(const Target& target, const Separable& p) {
@@ -135,6 +143,14 @@ void run(Call& call, const Target& target, const BoxDepth& p) {
 
 void run(Call& call, const Target& target, const Combine& p) {
   run_checked(call, target, decide(target, p, kCombine, ""));
+}
+
+void run(Call& call, const Target& target, const CausalConv& p) {
+  run_checked(call, target, decide(target, p, kCausal, pinned_variant()));
+}
+
+void run(Call& call, const Target& target, const CausalUpdate& p) {
+  run_checked(call, target, decide(target, p, kCausalUpdate, pinned_variant()));
 }
 
 bool run_depthwise(Call& call, const Target& target, const Depthwise& p) {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "graph/record_launch.h"
+#include "kernels/causal/problem.h"
+#include "kernels/weight_gradient/family.h"
 
 namespace torch_conv {
 
@@ -16,6 +18,7 @@ namespace torch_conv {
 std::vector<Decision<Direct>> dispatch(const Target& target, const Direct& problem);
 bool all_serve(const std::vector<Decision<Direct>>& parts);
 Decision<Depthwise> dispatch(const Target& target, const Depthwise& problem);
+Decision<WeightGradient> dispatch(const Target& target, const WeightGradient& problem);
 Decision<Separable> dispatch(const Target& target, const Separable& problem);  // of images
 // One launch for all passes over volumes, or for a chain; none where the device has no such kernel family.
 std::optional<Decision<Separable>> dispatch_volumes(const Target& target, const Separable& problem);
@@ -28,25 +31,32 @@ void run(Call& call, const Target& target, const Separable& problem);
 void run(Call& call, const Target& target, const Box& problem);
 void run(Call& call, const Target& target, const BoxDepth& problem);
 void run(Call& call, const Target& target, const Combine& problem);
+void run(Call& call, const Target& target, const CausalConv& problem);
+void run(Call& call, const Target& target, const CausalUpdate& problem);
 
-// Launches a decision whose family serves its problem. False: the family does not serve it and nothing ran; the next
-// plan that is explained has the refusal reason.
+// Launches a decision if its family serves the problem. Otherwise returns false without a launch, and the next plan
+// that is explained has the refusal reason.
 template <typename Problem>
 bool launch_if_served(Call& call, const Target& target, const Decision<Problem>& d) {
   if (d.serves()) launch(call, target, d);
   else note_refusals(call, *d.plan);
   return d.serves();
 }
-// Both refuse the call where the problem needs this family: its sums are `mma`, its chain is `wanted`.
+// `run_depthwise` refuses the call if no variant serves sums that are `mma`, `run_in_one_launch` if none serves a chain
+// that is `wanted`.
 bool run_depthwise(Call& call, const Target& target, const Depthwise& problem);
 bool run_in_one_launch(Call& call, const Target& target, const Fused& problem);
 
-// `in` is the tensor of p.in. Separable filters, one pass an axis: images by their kernel family; volumes in one
-// launch, or as planes and depth.
+// `in` is the tensor of p.in. Runs separable filters, one pass an axis. The separable kernel family filters images.
+// Volumes take one launch, or one for planes and one for depth.
 void run_passes(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p);
-// A chain as separate launches: a filter for each window and a `Combine` for each stage, through scratch memory. The
-// bits are those of one launch.
-void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p);
+// The fused kernel family computes a filter in one launch if `halving`: the filter keeps every other pixel of every
+// other row. `run_passes` computes the other filters.
+void run_separable(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p, Algorithm asked,
+                   bool halving);
+// A chain in one launch, unless `asked` is Algorithm::separable. Else as separate launches: a filter for each window
+// and a `Combine` for each stage, through scratch memory. Both have the same bits.
+void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p, Algorithm asked);
 
 // The only algorithm with such sums, or "".
 const char* wanted_by(Sums sums);

@@ -12,12 +12,14 @@ constexpr int64_t kLeastRows = 32;  // of a tile
 // The least common multiple of tiles' heights: 24 rows (float32 of windows beyond 7, 16-bit numbers, bytes) and 32.
 constexpr int64_t kPieces = 96;
 constexpr int64_t kLeastPiece = 256;  // numbers: the widest tile
-// The least numbers for several launches. A further launch takes the host 3 us. One NVIDIA H100, us on the device,
-// 'constant', as one launch, in pieces, F.conv1d:
+// The least numbers for several launches. A further launch takes the host 3 us. Time on the device by one launch, by
+// pieces and by F.conv1d, us, border 'constant', one NVIDIA H100:
 //
-//   float32 5 taps: 2^18 9.3, 4.8, 3.9; 2^19 15.7, 4.8, 5.9; 2^20 -, 5.4, 10.2; 2^24 436, 52.8, 149 (a copy 48)
-//   float32 31 taps: 2^18 12.6, 5.2, 6.8; 2^19 22.3, 5.6, 11.7; 2^20 -, 6.3, 21.5; 2^24 636, 52.7, 331
-//   float16 5 taps: 2^18 5.0, 4.4, 3.8; 2^24 184, 29.6, 154; 31 taps: 2^18 14.3, 5.2, 35.9; 2^24 768, 43.0, 2077
+//                         2^18              2^19             2^20              2^24
+//     float32,  5 taps     9.3, 4.8, 3.9    15.7, 4.8, 5.9   -, 5.4, 10.2      436, 52.8, 149 (a copy 48)
+//     float32, 31 taps    12.6, 5.2, 6.8    22.3, 5.6, 11.7  -, 6.3, 21.5      636, 52.7, 331
+//     float16,  5 taps     5.0, 4.4, 3.8                                       184, 29.6, 154
+//     float16, 31 taps    14.3, 5.2, 35.9                                      768, 43.0, 2077
 constexpr int64_t kLeastNumbers = int64_t(1) << 18;
 constexpr int64_t kAlignment = 16;  // numbers, so that pieces start on 16 bytes of any dtype
 
@@ -77,7 +79,7 @@ std::optional<Direct> ends_of(const Direct& p, int64_t begin, int64_t end) {
   const int64_t pad = p.place.pad_x, over = std::max<int64_t>(0, p.out.w + span_of(p) - pad - p.in.w);
   const int64_t most = std::min({end - pad, p.in.w - span_of(p) - begin - over - 1, p.out.w - begin});
   const int64_t step = most / kAlignment * kAlignment;
-  // The wrong outputs next to a cut have to lie between `begin` and `end`.
+  // The wrong outputs next to a cut must be between `begin` and `end`.
   if (p.place.border == Border::circular || step < std::max(begin, p.out.w - end)) return std::nullopt;
   Direct q = p;
   q.in = parts_of(p.in, 2, step, p.in.w - step), q.out = parts_of(p.out, 2, step, p.out.w - step);

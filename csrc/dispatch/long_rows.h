@@ -1,4 +1,4 @@
-// Signals as images that fill tiles. Under a window of one row the rows of an image may lie anywhere.
+// Signals as images that fill tiles. A window of one row reads no other row, so rows of any planes can form an image.
 #pragma once
 
 #include <vector>
@@ -14,9 +14,9 @@ namespace torch_conv {
 //   (B, C, L)        row 0                         B * C rows
 //                    row 1
 //
-// Where those are fewer than 32, each row becomes an image. Its rows are pieces of equal length, whose windows read on
-// in the next piece. The ends of a row, which windows overlap and equal pieces leave over, are the two rows of another
-// image. It runs first, because its outputs next to a cut are wrong (x) until the pieces overwrite them.
+// If all planes have fewer than 32 rows, each row becomes an image. Its rows are pieces of equal length, whose windows
+// read on in the next piece. The ends of a row, which windows overlap and equal pieces leave over, are the two rows of
+// another image. It runs first, because its outputs next to a cut are wrong (x) until the pieces overwrite them.
 //
 //   outputs       0        begin                                                       end             L
 //                 +--------+-------------+-------------+-- ... --+-------------+-------+---------------+
@@ -26,8 +26,8 @@ namespace torch_conv {
 //   ends, row 1                                                              |xxx    right             |
 //
 // Inputs and outputs of pieces and ends start on 16 bytes of the row: `begin` is a multiple of 16 numbers, at least the
-// pad. An end is a problem of its own where the other end has no outputs. Both ends are, where the border is circular
-// and each reads the other, or where the ends are so long that they would meet.
+// pad. An end is a problem of its own if the other end has no outputs. Both ends are separate problems if the border is
+// circular, because each reads the other end, or if they would meet.
 std::vector<Direct> long_rows(const Direct& p);
 
 }  // namespace torch_conv

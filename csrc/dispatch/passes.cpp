@@ -12,7 +12,7 @@ namespace {
 constexpr Placement kIdentity{.pad_y = 0, .pad_x = 0};
 
 // The taps of sample n, for all samples of an image. That image's sample axis is z of one volume.
-Taps of_sample(Taps taps, int64_t n, Dtype image) {
+Taps taps_of_sample(Taps taps, int64_t n, Dtype image) {
   taps.data = static_cast<const char*>(taps.data) + n * taps.stride_n * acc_bytes(image);
   taps.stride_n = 0;
   return taps;
@@ -47,14 +47,14 @@ void in_two_passes(Call& call, const Target& target, ImageView in, Separable p) 
   const Image planes = *merge_leading(scratch, accumulation_dtype(p.in.dtype), 3);
   const bool window_each_sample = p.taps_x.stride_n || p.taps_y.stride_n;
   const bool window_each_channel = p.taps_x.stride_c || p.taps_y.stride_c;
-  for_each_plane(p.in, planes, window_each_sample, window_each_channel,
-                 [&](const Image& from, const Image& to, int64_t n) {
-                   Separable q = p;
-                   q.in = from, q.out = to, q.kd = 1;
-                   q.taps_x = of_sample(p.taps_x, n, p.in.dtype), q.taps_y = of_sample(p.taps_y, n, p.in.dtype);
-                   q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
-                   run(call, target, q);
-                 });
+  for_each_plane(
+      p.in, planes, window_each_sample, window_each_channel, [&](const Image& from, const Image& to, int64_t n) {
+        Separable q = p;
+        q.in = from, q.out = to, q.kd = 1;
+        q.taps_x = taps_of_sample(p.taps_x, n, p.in.dtype), q.taps_y = taps_of_sample(p.taps_y, n, p.in.dtype);
+        q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
+        run(call, target, q);
+      });
   const auto depth = [&](Range y, Range x, const Taps& taps, int64_t kd, const Placement& at) {
     if (y.size() == 0 || x.size() == 0) return;
     run(call, target,
@@ -70,8 +70,8 @@ void in_two_passes(Call& call, const Target& target, ImageView in, Separable p) 
   };
   const Range rows{0, p.out.h}, columns{0, p.out.w};
   if (p.place.border != Border::zero_output) return depth(rows, columns, p.taps_z, p.kd, along_z);
-  // Where the window does not fit in y or x the planes hold 0. A tap of Inf or NaN would make NaN of it; one tap of 1
-  // keeps it.
+  // The planes hold 0 at outputs whose window does not fit in y or x. A tap of Inf or NaN would turn this 0 into NaN;
+  // one tap of 1 keeps it.
   const Placement& s = p.place;
   const Range y = outputs_inside(rows, p.kh, s.pad_y, s.stride_y, s.dilation_y, p.in.h);
   const Range x = outputs_inside(columns, p.kw, s.pad_x, s.stride_x, s.dilation_x, p.in.w);
@@ -84,8 +84,7 @@ void in_two_passes(Call& call, const Target& target, ImageView in, Separable p) 
 }
 
 // Converts images to float32, filters them, and converts the result; sums are float32 either way and rounded once.
-// False: nothing ran, because float32 takes as many launches or memory for its two images lacks. The plan for float32
-// comes before the allocation.
+// Returns false without a launch if float32 takes as many launches, or if memory for the float32 images runs out.
 bool run_in_float32(Call& call, const Target& target, const ImageView& in, const Decision<Separable>& d) {
   const Image &from = d.problem.in, &to = d.problem.out;
   const bool converts_in = from.dtype != Dtype::f32, converts_out = to.dtype != Dtype::f32;
@@ -128,7 +127,22 @@ bool run_in_float32(Call& call, const Target& target, const ImageView& in, const
   return true;
 }
 
+// `required` refuses the call if no kernel of the fused kernel family serves it.
+Fused as_fused(const Separable& p, bool required) {
+  const Stage stage{.windows = 1, .kh = p.kh, .kw = p.kw, .taps_x = {p.taps_x}, .taps_y = {p.taps_y}};
+  Fused chain = Fused::of(stage, p.in, p.out, p.place, false);
+  chain.wanted = required;
+  return chain;
+}
+
 }  // namespace
+
+void run_separable(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p, Algorithm asked,
+                   bool halving) {
+  const bool required = asked == Algorithm::fused && !call.part;  // a part has the same bits by passes
+  const bool fused = halving && (required || (target.cuda() && asked == Algorithm::automatic));
+  if (!fused || !run_in_one_launch(call, target, as_fused(p, required))) run_passes(call, target, in, axes, p);
+}
 
 void run_passes(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p) {
   if (axes == 3) {

@@ -32,13 +32,13 @@ std::optional<Image> planes_as_rows(const Image& x) {
   return image;
 }
 
-bool whole_axis(int64_t k, int64_t pad, int64_t stride) { return k == 1 && pad == 0 && stride == 1; }
+bool keeps_axis(int64_t k, int64_t pad, int64_t stride) { return k == 1 && pad == 0 && stride == 1; }
 
 }  // namespace
 
 std::optional<Direct> as_images(const Direct& p) {
   Direct q = p;
-  if (whole_axis(p.kd, p.place.pad_z, p.place.stride_z) && p.one_window() && !p.bias && p.groups == p.in.c &&
+  if (keeps_axis(p.kd, p.place.pad_z, p.place.stride_z) && p.one_window() && !p.bias && p.groups == p.in.c &&
       p.in.c == p.out.c && p.in.d == p.out.d) {
     const auto in = planes_as_channels(p.in), out = planes_as_channels(p.out);
     const auto in_samples = planes_as_samples(p.in), out_samples = planes_as_samples(p.out);
@@ -47,7 +47,7 @@ std::optional<Direct> as_images(const Direct& p) {
     else return std::nullopt;
     return q;
   }
-  if (whole_axis(p.kh, p.place.pad_y, p.place.stride_y) && whole_axis(p.kw, p.place.pad_x, p.place.stride_x) &&
+  if (keeps_axis(p.kh, p.place.pad_y, p.place.stride_y) && keeps_axis(p.kw, p.place.pad_x, p.place.stride_x) &&
       p.in.h == p.out.h && p.in.w == p.out.w) {
     const auto in = planes_as_rows(p.in), out = planes_as_rows(p.out);
     if (!in || !out) return std::nullopt;

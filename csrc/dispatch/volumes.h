@@ -9,8 +9,8 @@
 
 namespace torch_conv {
 
-// The same problem on images, or none. A window of depth 1 filters planes. A window along z alone filters images of d
-// rows and h * w columns.
+// A problem on volumes as a problem on images, or none. A window of depth 1 filters planes. A window along z filters
+// images of d rows and h * w columns.
 std::optional<Direct> as_images(const Direct& p);
 
 // The rows `y` and columns `x` of every plane.

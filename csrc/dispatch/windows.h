@@ -37,7 +37,7 @@ Taps one_tap(const Call& call, Dtype sums, bool on_host);
 Taps taps_after_upload(const Window& window, Dtype image, bool narrow);
 // Moves taps to the images' device, on its current stream.
 void upload(const Call& call, Window& window, const Tensor& input);
-// The same for taps on the host that are too large for a kernel's parameters.
+// Uploads taps on the host that are too large for a kernel's parameters.
 void upload_large(const Call& call, Window& window, const Tensor& input);
 
 }  // namespace torch_conv

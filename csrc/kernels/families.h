@@ -39,6 +39,7 @@ void run_write_cuda(const WriteTiles& p, const Plan& plan, const Site& site);
 
 // Images only, with zeros outside. If a plan has no variant, dispatch falls back to Direct.
 namespace depthwise {
+extern const char* const kChannelsMmaVariant;  // the variant of interleaved channels on tensor cores
 Plan plan_cpu(const Depthwise& p, const char* variant);
 void run_cpu(const Depthwise& p, const Plan& plan);
 Plan plan_cuda(const Depthwise& p, const Arch& arch, const char* variant);
@@ -57,7 +58,7 @@ Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
 void run_cuda(const Separable& p, const Plan& plan, const Site& site);
 }  // namespace separable2d
 
-// One launch for all three passes. If its plan has no variant, dispatch filters planes and then depth.
+// One launch for all three passes. If its plan has no variant, csrc/dispatch filters planes and then depth.
 namespace separable3d {
 Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
 void run_cuda(const Separable& p, const Plan& plan, const Site& site);
@@ -73,10 +74,12 @@ Plan plan_depth_cpu(const BoxDepth& p, const char* variant);
 void run_depth_cpu(const BoxDepth& p, const Plan& plan);
 Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char* variant);
 void run_depth_cuda(const BoxDepth& p, const Plan& plan, const Site& site);
+// Whether the depth pass on CUDA has a variant of this name.
+bool is_depth_variant(const char* name);
 }  // namespace box
 
-// Chains in one launch. If a CUDA plan has no variant, and for volumes on the CPU, dispatch runs single filters and
-// `combine`.
+// Chains in one launch. If a CUDA plan has no variant, and for volumes on the CPU, csrc/dispatch runs single filters
+// and `combine`.
 namespace fused {
 Plan plan_cpu(const Fused& p, const char* variant);
 void run_cpu(const Fused& p, const Plan& plan);

@@ -12,7 +12,7 @@ namespace torch_conv {
 
 namespace {
 
-// In place, on torch's result.
+// Applies the activation in place to torch's result.
 void activate(const Tensor& sums, Activation activation) {
   switch (activation) {
     case Activation::none: return;
@@ -80,13 +80,13 @@ Tensor by_torch(const char* op, const Tensor& input, const Tensor& weight, const
     // torch 2.11 loses the memory of every string argument, so numbers replace the name 'same'. A copy has the pixels
     // that one side has more than the other.
     Sizes both;
-    std::vector<Pads> rest = all_pads(op, o, weight);
-    for (Pads& p : rest) {
+    std::vector<Pads> extra = all_pads(op, o, weight);
+    for (Pads& p : extra) {
       both.push_back(std::min(p.before, p.after));
       p.before -= both.back(), p.after -= both.back();
     }
-    const bool even = std::all_of(rest.begin(), rest.end(), [](const Pads& p) { return p.before == p.after; });
-    return call_torch(even ? input : padded(input, rest, o), weight, bias, o, both);
+    const bool even = std::all_of(extra.begin(), extra.end(), [](const Pads& p) { return p.before == p.after; });
+    return call_torch(even ? input : padded(input, extra, o), weight, bias, o, both);
   }
   return call_torch(padded(input, all_pads(op, o, weight), o), weight, bias, o, Sizes(axes, 0));
 }

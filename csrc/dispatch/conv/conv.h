@@ -19,7 +19,7 @@ struct ConvArguments {
   Activation activation;
 };
 
-// By the depthwise kernel family where it serves the call, else by direct sums.
+// The depthwise kernel family computes each call that it serves, and direct sums compute the others.
 void run_convolution(Call& call, const Target& target, const ConvArguments& conv);
 
 }  // namespace torch_conv

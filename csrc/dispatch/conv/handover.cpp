@@ -83,9 +83,9 @@ Match match(const Properties& row, const Properties& c) {
   if (c.multiple % row.multiple != 0) return Match::no;
   Match found = Match::yes;
   for (size_t i = 0; i < std::size(row.spans); ++i) {
-    const Span &of_row = row.spans[i], &of_c = c.spans[i];
-    if (of_c.high < of_row.low || of_c.low > of_row.high) return Match::no;
-    if (of_c.low < of_row.low || of_c.high > of_row.high) found = Match::maybe;
+    const Span &allowed = row.spans[i], &given = c.spans[i];
+    if (given.high < allowed.low || given.low > allowed.high) return Match::no;
+    if (given.low < allowed.low || given.high > allowed.high) found = Match::maybe;
   }
   return found;
 }

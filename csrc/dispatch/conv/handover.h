@@ -5,11 +5,11 @@
 
 namespace torch_conv {
 
-// The row of the table of handovers that a convolution matches, which our kernels serve. -1: no row; kUnknown: unknown
-// numbers decide.
+// The row of the table of handovers for a convolution that our kernels serve. The result is -1 if no row matches, and
+// kUnknown if unknown numbers decide.
 int64_t handover_row(const Convolution& conv);
 
-// A sentence with the measured times.
+// The row as a sentence with the measured times.
 const std::string& handover_reason(int64_t row);
 
 }  // namespace torch_conv

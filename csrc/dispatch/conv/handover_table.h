@@ -14,8 +14,8 @@ enum Layout { channels_first = 1, channels_last = 2 };
 enum Type { f32 = 1, f16 = 2, bf16 = 4, f64 = 8 };
 enum Step { unit = 1, strided = 2, dilated = 4 };
 enum PaddingMode { zeros = 1, other_borders = 2 };
-// Of images: 3x3, 5x5 and 7x7; kh x 1; 1 x kw; all else. Of volumes: 3x3x3, 5x5x5 and 7x7x7; kd x 1 x 1; 1 x k x k; all
-// else; other cubes.
+// Shapes of images: 3x3, 5x5 and 7x7; kh x 1; 1 x kw; all else. Shapes of volumes: 3x3x3, 5x5x5 and 7x7x7; kd x 1 x 1;
+// 1 x k x k; all else; other cubes.
 enum Shape { odd = 1, column = 2, row = 4, other = 8, cube = 16 };
 constexpr int all = 15;
 

@@ -77,8 +77,8 @@ bool trained_faster(const Convolution& c, bool replayed) {
   double taps = 1, outputs = double(c.weight[0]) / double(channels);
   for (int axis = 0; axis < axes; ++axis) taps *= double(c.weight[2 + axis]), outputs /= double(*stride);
   for (const int64_t n : c.size) outputs *= double(n);
-  const int of_taps = taps <= 9 ? 0 : taps <= 25 ? 1 : taps <= 100 ? 2 : 3;
-  return outputs * us[axes - 1][c.dtype == ScalarType::Float][inner][of_taps] >= least_us * 1e6;
+  const int taps_class = taps <= 9 ? 0 : taps <= 25 ? 1 : taps <= 100 ? 2 : 3;
+  return outputs * us[axes - 1][c.dtype == ScalarType::Float][inner][taps_class] >= least_us * 1e6;
 }
 
 // The query of the Python functions: a ConvRoute, the row of the table, and the bytes of the reason (api/query.h).
@@ -137,7 +137,7 @@ ConvDecision route_convolution(const Convolution& c, const ConvRequest& request)
   // torch 2.11 does not return from some depthwise convolutions of float16 where the processor has AVX512-FP16.
   const bool half_on_the_cpu = c.device == Convolution::cpu && c.dtype == ScalarType::Half;
   const bool trained = request.gradient != ConvRequest::none;
-  if (request.gradient == ConvRequest::of_transform)
+  if (request.gradient == ConvRequest::in_transform)
     return kept_in_format("a gradient is wanted by a transform of torch.func");
   const bool replayed = request.gradient == ConvRequest::replayed;
   if (trained && !half_on_the_cpu && !replayed && any_unknown(c.size)) return {ConvRoute::unresolved, {}};

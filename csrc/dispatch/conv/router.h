@@ -16,7 +16,7 @@ constexpr int64_t kUnknown = -(int64_t(1) << 62);
 
 inline bool any_unknown(const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), kUnknown) != sizes.end(); }
 
-// The numbers of a convolution. For an image in shards: those of the whole image.
+// The numbers of a convolution. A convolution in shards has the numbers of the whole image.
 struct Convolution {
   enum Device { other = 0, cpu = 1, cuda = 2 } device;
   ScalarType dtype;
@@ -32,9 +32,9 @@ struct Convolution {
 };
 
 struct ConvRequest {
-  // of_transform: a transform of torch.func wants the gradient. replayed: a CUDA graph or compiled code does, without
-  // the host's time.
-  enum Gradient : int64_t { none, wanted, replayed, of_transform } gradient = none;
+  // in_transform: a transform of torch.func computes the gradient. replayed: a CUDA graph or compiled code computes it,
+  // without the host's time.
+  enum Gradient : int64_t { none, wanted, replayed, in_transform } gradient = none;
   bool tangent = false;
   bool later = false;  // the call is traced or exported; another call brings sizes and gradients
 };
@@ -45,7 +45,7 @@ enum class ConvRoute : int64_t { ours, torch, torch_in_format, unresolved };
 
 struct ConvDecision {
   ConvRoute route;
-  std::string why;   // torch computes the convolution
+  std::string why;   // the reason why torch computes the convolution
   int64_t row = -1;  // of the table of handovers, if a row decided
 };
 

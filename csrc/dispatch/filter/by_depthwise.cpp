@@ -25,19 +25,31 @@ Depthwise as_depthwise(const Direct& p, Sums sums) {
           .sums = sums};
 }
 
-// The depthwise kernel family sums by tensor cores (mma) or by the fused chains of filters. Time of float16 by
-// the filters' kernels, its chains and its mma (F.conv2d), us, one NVIDIA H200:
+// The depthwise kernel family sums by tensor cores (mma) or by the fused chains of filters. Time for float16, us, on
+// one NVIDIA H200, by the filters' kernels and by the depthwise kernel family:
 //
-//   3x3  8x1080x1920 of 8: 215, 190, 526 (205); 24x112 of 64: 50, 31, 39 (38); 40x56: 29, 16, 19 (20);
-//        64x224 of 16: 70, 64, 61 (89); 96x56 of 64: 33, 25, 26 (38); 480x14: 18, 12, 11 (16);
-//        48x56 of 1: 5.7, 2.6, 4.5 (3.3)
-//   5x5  8x1080x1920 of 8: 287, 319, 528 (365); 24x56 of 64: 23, 16, 16 (20); 24x112: 58, 55, 40 (65);
-//        40x56: 33, 26, 20 (29); one NVIDIA H100, 24x1080x1920 of 4: 533, 465, 569 (701)
+//         n x c x h x w          filters  chains   mma  F.conv2d
+//     3x3  8 x   8 x 1080 x 1920   215     190   526       205
+//         64 x  24 x  112 x  112    50      31    39        38
+//         64 x  40 x   56 x   56    29      16    19        20
+//         16 x  64 x  224 x  224    70      64    61        89
+//         64 x  96 x   56 x   56    33      25    26        38
+//         64 x 480 x   14 x   14    18      12    11        16
+//          1 x  48 x   56 x   56   5.7     2.6   4.5       3.3
+//     5x5  8 x   8 x 1080 x 1920   287     319   528       365
+//         64 x  24 x   56 x   56    23      16    16        20
+//         64 x  24 x  112 x  112    58      55    40        65
+//         64 x  40 x   56 x   56    33      26    20        29
 //
-// Larger windows by the filters' kernels and mma, one NVIDIA H100:
+// Time on one NVIDIA H100:
 //
-//   7x7  64x224 of 16: 466, 81 (326); 512x56 of 8: 262, 43 (170); 8x1080x1920 of 8: 1164, 799 (813)
-//   6x6  8x1080x1920 of 8: 1066, 817; 24x1080x1920 of 4: 1325, 605
+//         n x c x h x w          filters  chains   mma  F.conv2d
+//     5x5  4 x  24 x 1080 x 1920   533     465   569       701
+//     7x7 16 x  64 x  224 x  224   466       -    81       326
+//          8 x 512 x   56 x   56   262       -    43       170
+//          8 x   8 x 1080 x 1920  1164       -   799       813
+//     6x6  8 x   8 x 1080 x 1920  1066       -   817         -
+//          4 x  24 x 1080 x 1920  1325       -   605         -
 //
 // bfloat16 is the same to 5 %. Channels that are no multiple of four were not measured.
 Sums depthwise_sums(const Direct& p) {
@@ -51,6 +63,6 @@ const char* depthwise_is_slower(const Direct& p) {
   return faster ? nullptr : "few taps or channels: multiply-adds are as fast";
 }
 
-bool depthwise_pinned() { return std::strcmp(pinned_variant(), "channels_mma") == 0; }
+bool depthwise_pinned() { return std::strcmp(pinned_variant(), depthwise::kChannelsMmaVariant) == 0; }
 
 }  // namespace torch_conv

@@ -38,7 +38,7 @@ Image slice_image(Image image, Range n, Range c) {
   return image;
 }
 
-// The same filter on some samples and channels.
+// The filter of some samples and channels.
 Direct slice_problem(const Direct& p, Range n, Range c) {
   Direct part = p;
   part.in = slice_image(p.in, n, c), part.out = slice_image(p.out, n, c);
@@ -48,7 +48,7 @@ Direct slice_problem(const Direct& p, Range n, Range c) {
   return part;
 }
 
-// Rows and columns exchanged. A window of one column lies in memory as one row.
+// The filter with rows and columns exchanged. A window of one column is stored as one row.
 Direct transposed(Direct p) {
   for (Image* image : {&p.in, &p.out}) std::swap(image->h, image->w), std::swap(image->stride_h, image->stride_w);
   std::swap(p.kh, p.kw);
@@ -94,7 +94,7 @@ void explain(Call& call, const Target& target, const Direct& p, const FftTiles& 
   run(call, target, WriteTiles{first, tiles, {}, nullptr, nullptr});
 }
 
-// On the CPU: the outputs of a tile's marked cells, computed directly.
+// Computes the outputs of a tile's marked cells directly, on the CPU.
 class MarkedCells {
  public:
   // `unit` is a tile of the batch, and `marks` are those of its cells.
@@ -109,7 +109,7 @@ class MarkedCells {
         plane_(unit / which.size()),
         tile_(which.begin + unit % which.size()) {}
 
-  // By rectangles of cells, each as wide and then as high as possible.
+  // Computes rectangles of cells, each as wide and then as high as possible.
   void filter() {
     const Placement& s = p_.place;
     const Range rows{0, ceil_div(tiles_.step_h, int64_t(1) << cells_.log_h)};
@@ -163,16 +163,16 @@ class OverlapSave {
   OverlapSave(Call& call, const Target& target, const FftTiles& tiles, const Batch& batch)
       : call_(call), target_(target), tiles_(tiles), batch_(batch) {}
 
-  void run(const Direct& whole, const Tensor& taps) {
-    const Tensor all = windows_of(taps, whole);
+  void run(const Direct& problem, const Tensor& taps) {
+    const Tensor all = windows_of(taps, problem);
     const bool window_each_sample = all.size(0) > 1, window_each_channel = all.size(1) > 1;
     std::optional<Tensor> spectra;
-    for_each(whole.in.c, batch_.c, [&](Range c) {
+    for_each(problem.in.c, batch_.c, [&](Range c) {
       if (window_each_channel) spectra.reset();
-      for_each(whole.in.n, batch_.n, [&](Range n) {
+      for_each(problem.in.n, batch_.n, [&](Range n) {
         if (window_each_sample) spectra.reset();
         const Tensor windows = slice_windows(all, n, c);
-        const Direct p = slice_problem(whole, n, c);
+        const Direct p = slice_problem(problem, n, c);
         if (!spectra) spectra = spectrum_of_windows(windows, p.place, tiles_);
         WriteTiles write{.filter = p};
         std::optional<Tensor> corners;

@@ -6,7 +6,7 @@
 
 namespace torch_conv {
 
-// `problem` is that of the direct kernel families; its taps are in `window`, on the images' device.
+// `problem` is the problem of the direct kernel families; its taps are in `window`, on the images' device.
 //
 //   image --read--> tiles --rfft2--> spectra --times those of the windows--> --irfft2--> sums --write--> result
 //

@@ -21,16 +21,16 @@ std::optional<LowRank> LowRank::of(const Tensor& taps) {
   return taps.scalar_type() == ScalarType::Double ? factored(double{}) : factored(float{});
 }
 
-Window LowRank::along(const Call& call, int r, bool x, const Window& whole, bool on_host) const {
-  const int64_t k = x ? whole.size.w : whole.size.h, taps = whole.size.h * whole.size.w;
+Window LowRank::along(const Call& call, int r, bool x, const Window& window, bool on_host) const {
+  const int64_t k = x ? window.size.w : window.size.h, taps = window.size.h * window.size.w;
   void* const data = const_cast<void*>(factors_[x][r]);
   const Sizes sizes{windows_ * k};
   if (call.graph) call.graph->keep(owner_, data, windows_ * k * int64_t(taps_.element_size()));
   return {torch::stable::from_blob(data, sizes, contiguous_strides(sizes), taps_.device(), taps_.scalar_type()),
           Taps{.data = data,
                .on_host = on_host,
-               .stride_n = whole.taps.stride_n / taps * k,
-               .stride_c = whole.taps.stride_c / taps * k,
+               .stride_n = window.taps.stride_n / taps * k,
+               .stride_c = window.taps.stride_c / taps * k,
                .stride_ci = 0},
           {.d = 1, .h = 1, .w = k}};
 }

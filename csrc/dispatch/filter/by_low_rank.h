@@ -17,8 +17,8 @@ class LowRank {
   static std::optional<LowRank> of(const Tensor& taps);
 
   int rank() const { return rank_; }
-  // Term r as windows along x or along y, with the samples and channels of `whole`.
-  Window along(const Call& call, int r, bool x, const Window& whole, bool on_host) const;
+  // Term r as windows along x or along y, with the samples and channels of `window`.
+  Window along(const Call& call, int r, bool x, const Window& window, bool on_host) const;
 
  private:
   explicit LowRank(const Tensor& taps) : taps_(taps) {}
@@ -33,11 +33,12 @@ class LowRank {
 // Null, or why no window of the call can be served, whatever its rank.
 const char* low_rank_refusal(const Tensor& kernel, const Extent& window);
 
-// Whether a filter with these windows is a stage of a chain. Its windows are odd. Their middles lie on each pixel, or
-// the windows lie inside the image.
+// Whether a stage of a chain computes the filter. Its windows are odd. Every pixel is the middle of a window, or every
+// window is inside the image.
 bool is_stage(const Direct& problem);
 
-// `problem` is that of the direct kernel families, and `window` still lies on the host. Normalized 'skip' needs rank 1.
+// `problem` is the problem of the direct kernel families, and `window` is in host memory. Normalized 'skip' needs
+// rank 1.
 void run_low_rank(Call& call, const Target& target, const Direct& problem, const Window& window,
                   const LowRank& factors);
 

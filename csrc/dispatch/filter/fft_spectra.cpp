@@ -13,13 +13,13 @@ Tensor dilated(const Tensor& windows, const Placement& s) {
   if (s.dilation_y == 1 && s.dilation_x == 1) return windows;
   Sizes sizes = sizes_of(windows);
   sizes[3] = (sizes[3] - 1) * s.dilation_y + 1, sizes[4] = (sizes[4] - 1) * s.dilation_x + 1;
-  Tensor apart = empty_strided(device_of(windows), sizes, contiguous_strides(sizes), windows.scalar_type());
-  torch::stable::zero_(apart);
+  Tensor spaced = empty_strided(device_of(windows), sizes, contiguous_strides(sizes), windows.scalar_type());
+  torch::stable::zero_(spaced);
   const std::optional<int64_t> all;
-  Tensor rows = call_aten("aten::slice", "Tensor", apart, int64_t(3), all, all, s.dilation_y);
+  Tensor rows = call_aten("aten::slice", "Tensor", spaced, int64_t(3), all, all, s.dilation_y);
   Tensor taps = call_aten("aten::slice", "Tensor", rows, int64_t(4), all, all, s.dilation_x);
   torch::stable::copy_(taps, windows);
-  return apart;
+  return spaced;
 }
 
 Tensor as_contiguous(const Tensor& t) { return t.is_contiguous() ? t : torch::stable::contiguous(t); }

@@ -14,7 +14,7 @@ Tensor slice_windows(Tensor windows, Range n, Range c);
 
 // The real-to-complex transform of tiles, along rows alone where a tile is one row.
 Tensor spectrum(const Tensor& pixels, const FftTiles& tiles);
-// Of the flipped windows, with the zeros between dilated taps.
+// The spectrum of the flipped windows, with zeros between dilated taps.
 Tensor spectrum_of_windows(const Tensor& windows, const Placement& placement, const FftTiles& tiles);
 // The spectra of tiles times those of their windows, in place where the layout allows.
 Tensor multiplied(Tensor tiles_spectra, const Tensor& window_spectra, const FftTiles& tiles, Dtype image, bool cuda);

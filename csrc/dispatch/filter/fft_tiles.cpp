@@ -24,7 +24,7 @@ struct Costs {
 };
 
 // clang-format off
-// An AMD EPYC (Zen 4) with torch's MKL; one thread and, after the stroke, two. A pixel's transform forward and back,
+// An AMD EPYC (Zen 4) with torch's MKL; one thread and, after the slash, two. A pixel's transform forward and back,
 // ns, in batches of a few tiles:
 //
 //              128^2      288^2      448^2      640^2      1152^2     1536^2     2048^2
@@ -145,7 +145,7 @@ std::vector<Cut> cuts(int64_t outputs, int64_t span, int64_t stride, int64_t uni
   return all;
 }
 
-// Rows and columns exchanged.
+// The size with rows and columns exchanged.
 FilterSize transposed(FilterSize size) {
   std::swap(size.out_h, size.out_w), std::swap(size.kh, size.kw);
   std::swap(size.span_h, size.span_w), std::swap(size.stride_h, size.stride_w);

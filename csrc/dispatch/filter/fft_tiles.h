@@ -43,7 +43,7 @@ int64_t largest_fft_span(const FilterSize& size);
 
 FftTiles fft_tiles(const FilterSize& size);
 double direct_seconds(const FilterSize& size);
-// By `rank` separable filters and their sum.
+// The expected time by `rank` separable filters and their sum.
 double passes_seconds(const FilterSize& size, int rank);
 
 // False for windows of up to 225 taps, and on CUDA for windows of one row or one column.

@@ -65,9 +65,9 @@ class FilterDispatch {
 
  private:
   // A part may have another layout than the whole image, so the depthwise kernel family may refuse it.
-  void choose_as_whole_image(const Footprint& whole) {
-    if (whole.by_values) factorize();
-    if (whole.algorithm != Algorithm::depthwise) decision_.algorithm = whole.algorithm;
+  void choose_as_whole_image(const Footprint& footprint) {
+    if (footprint.by_values) factorize();
+    if (footprint.algorithm != Algorithm::depthwise) decision_.algorithm = footprint.algorithm;
     else if (is_depthwise(p_)) choose_depthwise(mma_only_);
   }
 
@@ -78,7 +78,7 @@ class FilterDispatch {
     if (fft) decision_.algorithm = Algorithm::fft;
     if (!rank_may_matter(size_, request_.kernel)) return;
     factorize();
-    // Where passes and FFT take about as long, passes give the same bits wherever a pixel lies.
+    // If passes take about as long as FFT, passes are chosen: their bits do not depend on a pixel's position.
     const double others = fft ? 1.25 * fft_tiles(size_).seconds : direct_seconds(size_);
     const auto& factors = decision_.factors;
     if (factors && skip_is_separable() && passes_seconds(size_, factors->rank()) < others)
@@ -103,11 +103,11 @@ class FilterDispatch {
     if (!is_depthwise(p_)) return false;
     const char* slower = depthwise_is_slower(p_);
     if (!slower) return choose_depthwise(false);
-    note_refusals(call_, {.algorithm = "depthwise", .refused = {{"channels_mma", slower}}});
+    note_refusals(call_, {.algorithm = "depthwise", .refused = {{depthwise::kChannelsMmaVariant, slower}}});
     return false;
   }
 
-  // False: the depthwise kernel family does not serve the filter. `required` refuses the call then.
+  // If the depthwise kernel family does not serve the filter, returns false, or refuses the call if `required`.
   bool choose_depthwise(bool required) {
     Decision<Depthwise> depthwise = dispatch(target_, as_depthwise(p_, decision_.sums));
     if (required) check_serves(call_, depthwise, wanted_by(decision_.sums));
@@ -157,7 +157,12 @@ class FilterDispatch {
 
 FilterDecision dispatch_filter(const FilterRequest& request) { return FilterDispatch(request).decide(); }
 
-void run_filter(Call& call, const Target& target, FilterDecision d, Direct p, Window window) {
+void run_filter(const FilterRequest& request) {
+  Call& call = request.call;
+  const Target& target = request.target;
+  FilterDecision d = dispatch_filter(request);
+  Direct p = request.problem;
+  Window window = request.window;
   if (d.depthwise) {
     upload(call, window, target.input());
     d.depthwise->problem.weight = window.taps.data;

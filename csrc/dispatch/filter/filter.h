@@ -8,8 +8,8 @@
 
 namespace torch_conv {
 
-// 'auto' takes low rank for windows of at least so many taps only. Looking at a window takes its own few passes over
-// the taps, so smaller windows never pay for it.
+// 'auto' takes low rank for windows of at least so many taps only. The test of a window's rank takes a few passes over
+// the taps, which smaller windows do not repay.
 constexpr int64_t kLeastLowRankTaps = 81;
 
 struct FilterDecision {
@@ -31,13 +31,13 @@ struct FilterRequest {
   const Tensor& kernel;          // the caller's
   const WindowOptions& options;  // of `window`
   const Window& window;          // prepared from `kernel`
-  const Direct& problem;         // with the taps of `window`; kernels may read its neighbour shards `peers`
+  Direct problem;                // with the taps of `window`; kernels may read its neighbour shards `peers`
 };
 
 FilterDecision dispatch_filter(const FilterRequest& request);
 
-// Uploads the window in the decision's dtype, and runs the filter or explains it.
-void run_filter(Call& call, const Target& target, FilterDecision decision, Direct problem, Window window);
+// Decides, uploads the window in the decision's dtype, and runs the filter or explains it.
+void run_filter(const FilterRequest& request);
 
 // The sizes that expected times depend on.
 FilterSize filter_size(const Direct& problem, const Target& target);

@@ -12,9 +12,12 @@
 
 namespace torch_conv::direct2d {
 
+// The only variant on tensor cores.
+constexpr Candidate<Direct> kMma{"mma", mma_refusal, mma_is_slower, configure_mma};
+
 constexpr Candidate<Direct> kCandidates[] = {
     {"reg", reg_refusal, reg_is_slower, configure_reg},
-    {"mma", mma_refusal, mma_is_slower, configure_mma},
+    kMma,
     {"tile_groups", tile_groups_refusal, tile_groups_is_slower, configure_tile_groups},
     {"tile_own", tile_own_refusal, tile_own_is_slower, configure_tile_own},
     {"tile_tma", tile_tma_refusal, wide_window_is_slower, configure_tile_tma},
@@ -31,8 +34,8 @@ inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
   const char* slow = p.taps.narrow && p.sums == Sums::any ? mma_is_slower(p, arch) : nullptr;
   if (slow) return {.algorithm = "direct", .why = slow};
   if (p.sums == Sums::mma || p.taps.narrow) {
-    if (*pinned && std::strcmp(pinned, "mma") != 0) return {.algorithm = "direct"};
-    pinned = "mma";
+    if (*pinned && std::strcmp(pinned, kMma.variant) != 0) return {.algorithm = "direct"};
+    pinned = kMma.variant;
   }
   return choose(kCandidates, p, arch, pinned,
                 {.algorithm = "direct",

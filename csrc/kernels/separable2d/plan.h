@@ -12,10 +12,13 @@
 
 namespace torch_conv::separable2d {
 
+// The only variant on tensor cores.
+constexpr Candidate<Separable> kMma{"mma", mma_refusal, mma_is_slower, configure_mma};
+
 // STRIP serves planes that RING refuses: before compute capability 9.0, 16-bit floats and bytes with few taps, and
 // windows whose ring exceeds shared memory.
 constexpr Candidate<Separable> kCandidates[] = {
-    {"mma", mma_refusal, mma_is_slower, configure_mma},
+    kMma,
     {"ring", ring_refusal, ring_is_slower, configure_ring_bulk},
     {"ring_unaligned", ring_unaligned_refusal, ring_unaligned_is_slower, configure_ring_unaligned},
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma},
@@ -29,8 +32,8 @@ inline Plan plan(const Separable& p, const Arch& arch, const char* pinned) {
   const double inputs = double(p.in.n) * p.in.c * p.in.h * p.in.w,
                outputs = double(p.out.n) * p.out.c * p.out.h * p.out.w;
   if (p.sums == Sums::mma) {
-    if (*pinned && std::strcmp(pinned, "mma") != 0) return {.algorithm = "separable"};
-    pinned = "mma";
+    if (*pinned && std::strcmp(pinned, kMma.variant) != 0) return {.algorithm = "separable"};
+    pinned = kMma.variant;
   }
   return choose(kCandidates, p, arch, pinned,
                 {.algorithm = "separable",
