@@ -72,8 +72,8 @@ def test_layouts_and_batches_give_the_same_bits(device, dtype, size):
     expected = torch.stack([torch.stack([box2d(plane, list(size)) for plane in sample]) for sample in image])
     for layout in LAYOUTS:
         assert_same_bits(box2d(lay_out(image, layout), list(size)), expected)
-    photo = image[0].permute(1, 2, 0).contiguous().permute(2, 0, 1)
-    assert_same_bits(box2d(photo, list(size)), expected[0])
+    hwc = image[0].permute(1, 2, 0).contiguous().permute(2, 0, 1)
+    assert_same_bits(box2d(hwc, list(size)), expected[0])
     assert_same_bits(box2d(image.cpu(), list(size)), expected)
 
 
@@ -81,13 +81,13 @@ def test_layouts_and_batches_give_the_same_bits(device, dtype, size):
 @pytest.mark.parametrize("size", [(15, 15), (20, 70), (31, 8)])
 @pytest.mark.parametrize("width", [44, 45, 700])
 def test_interleaved_channels_and_planes_have_the_same_bits(device, dtype, size, width):
-    """Many narrow planes, and photographs of several tiles: each as it is alone."""
+    """Many narrow planes and HWC images of several tiles have the bits of each plane alone."""
     planes = make_image((19, 37, width), dtype, device=device)
     alone = torch.stack([box2d(plane, list(size), algorithm="box") for plane in planes])
     assert_same_bits(box2d(planes, list(size), algorithm="box"), alone)
     for channels in (2, 3, 4, 19):
-        photo = planes[:channels].permute(1, 2, 0).contiguous().permute(2, 0, 1)
-        assert_same_bits(box2d(photo, list(size), algorithm="box"), alone[:channels])
+        hwc = planes[:channels].permute(1, 2, 0).contiguous().permute(2, 0, 1)
+        assert_same_bits(box2d(hwc, list(size), algorithm="box"), alone[:channels])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -1,4 +1,4 @@
-"""compat.cv2 beside OpenCV: its names and defaults, what goes in, what comes out and where to, what is refused."""
+"""compat.cv2 has OpenCV's names, defaults, forms of arguments and results, and refusals."""
 
 from __future__ import annotations
 

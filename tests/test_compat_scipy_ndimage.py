@@ -1,4 +1,4 @@
-"""torch_conv.compat.scipy_ndimage beside scipy.ndimage: results over dtypes, modes, windows and axes."""
+"""torch_conv.compat.scipy_ndimage has scipy.ndimage's results over dtypes, modes, windows and axes."""
 
 from __future__ import annotations
 
@@ -236,9 +236,9 @@ def test_numbers_that_are_none(special, cval):
 def test_windows_that_reach_far_beyond_a_short_axis(mode, pad, n):
     """As documented, where scipy's own correlate reads other pixels from four lengths on with `reflect`."""
     image = noise((n,), "float64")
-    for reach in (1, 4 * n - 1, 4 * n, 30):
-        window = np.arange(2 * reach + 1.0)
-        extended = np.pad(image, reach, pad)
+    for radius in (1, 4 * n - 1, 4 * n, 30):
+        window = np.arange(2 * radius + 1.0)
+        extended = np.pad(image, radius, pad)
         expected = np.array([(extended[i : i + len(window)] * window).sum() for i in range(n)])
         compare(ours.correlate(image, window, mode=mode), expected, window.sum())
         compare(ours.correlate1d(image, window, mode=mode), expected, window.sum())

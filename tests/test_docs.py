@@ -210,7 +210,7 @@ def named(pages):
 
 @pytest.fixture
 def with_photo(tmp_path, monkeypatch):
-    """An empty folder but for photo.jpg."""
+    """A folder that holds photo.jpg only."""
     image = pytest.importorskip("torchvision.io")
     image.write_jpeg(make_image((3, 60, 80), torch.uint8), str(tmp_path / "photo.jpg"))
     monkeypatch.chdir(tmp_path)

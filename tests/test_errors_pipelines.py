@@ -35,8 +35,8 @@ KERNELS = [
 MODES = "mode must be 'sobel', 'diff', 'scharr' or 'prewitt', got 'laplace'"
 
 
-def too_large(reach, size="an image of 4x5"):
-    return [({"padding": "valid"}, f"a window of {reach} does not fit into {size} with padding='valid'")]
+def too_large(window, size="an image of 4x5"):
+    return [({"padding": "valid"}, f"a window of {window} does not fit into {size} with padding='valid'")]
 
 
 OPERATORS = {

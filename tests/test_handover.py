@@ -1,4 +1,4 @@
-"""What conv1d, conv2d and conv3d hand to torch: the table beside its measurements, and the calls that it decides."""
+"""The calls that conv1d, conv2d and conv3d hand to torch, and the table of them with its measurements."""
 
 from __future__ import annotations
 

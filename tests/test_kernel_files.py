@@ -20,7 +20,7 @@ import torch_conv
 
 def test_a_kernel_is_built_once(compiler, tmp_path):
     paths = build(tmp_path, COLUMN, UPLOAD)
-    assert sorted(paths) == sorted((tmp_path / "sm_90").iterdir())  # nothing is left beside them
+    assert sorted(paths) == sorted((tmp_path / "sm_90").iterdir())  # no other file is left
     before = [state(path) for path in paths]
     assert build(tmp_path, COLUMN, UPLOAD) == paths
     assert [state(path) for path in paths] == before
@@ -130,8 +130,8 @@ def repeat(count, back):
     return bytes([15]) + number(count - 19) + number(back)
 
 
-# What cannot be told, or ends elsewhere than it says. After NEW comes from how far back 4 bytes are repeated; 76 more
-# would make the 100.
+# Streams that have no valid meaning, or another length than they state. After NEW comes the distance of 4 repeated
+# bytes; 76 more bytes would make 100.
 NEW = new(bytes(range(20)))
 STREAMS = {
     "nothing": b"",
@@ -268,7 +268,7 @@ def test_choices_in_braces():
 
 
 def small_list(tmp_path, text):
-    """ahead.py beside a list of its own, the folder it builds into, and what to run."""
+    """A folder of ahead.py and a list, the folder of its results, and the command."""
     (tmp_path / "csrc").mkdir()
     shutil.copy(ROOT / "csrc" / "ahead.py", tmp_path / "csrc")
     (tmp_path / "csrc" / "ahead.txt").write_text(text)

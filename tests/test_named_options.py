@@ -29,7 +29,7 @@ CALLS = {
     "gaussian_gradient_magnitude3d": (3, 0.8),
     "spatial_gradient3d": (),
 }
-REACH = 12  # more than any of their radii
+MARGIN = 12  # more than any of their radii
 
 
 def shape_for(name, *shape):
@@ -67,7 +67,7 @@ def test_valid_is_the_inside_of_same(device, name):
     axes = 3 if name.endswith("3d") else 2
     lost = [a - b for a, b in zip(same.shape[-axes:], valid.shape[-axes:], strict=True)]
     assert len(set(lost)) == 1
-    assert 0 < lost[0] < 2 * REACH
+    assert 0 < lost[0] < 2 * MARGIN
     inside = slice(lost[0] // 2, -(lost[0] // 2))
     torch.testing.assert_close(valid, same[(..., *[inside] * axes)], rtol=1e-12, atol=1e-12)
 

@@ -1,4 +1,4 @@
-"""torch_conv.nn: the filters' modules beside their functions and kornia's modules, and what is done with modules."""
+"""torch_conv.nn: the filters' modules agree with their functions and kornia's modules; copies, pickles and threads."""
 
 from __future__ import annotations
 

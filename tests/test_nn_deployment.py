@@ -233,7 +233,7 @@ def test_a_module_is_built_on_meta_and_on_fakes(name):
     build, function, shape = MODULES[name]
     with torch.device("meta"):
         result = build().to("meta")(torch.empty(shape))
-    expected = function(make_image(shape))  # nothing of meta is left where windows are remembered
+    expected = function(make_image(shape))  # no cache keeps a window on meta
     with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
         fake = build()(torch.empty(shape))
     for got in (result, fake):

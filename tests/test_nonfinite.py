@@ -1,4 +1,4 @@
-"""NaN and Inf reach the windows that contain them, and no others, whatever the algorithm."""
+"""NaN and Inf in an image change the outputs whose windows contain them and no others, with every algorithm."""
 
 from __future__ import annotations
 
@@ -187,12 +187,12 @@ DIFFERENCES = {
 @pytest.mark.parametrize("sign", [1, -1])
 def test_an_infinity_in_a_difference(device, name, dtype, sign):
     """As docs/promises.md has it: passes may make NaN of it, one window gives the sign of its tap."""
-    call, reach = DIFFERENCES[name]
+    call, radius = DIFFERENCES[name]
     clean = make_image((20, 40), dtype).to(device)
     image, impulse = clean.clone(), torch.zeros_like(clean)
     image[9, 17], impulse[9, 17] = sign * float("inf"), sign
     hit = torch.zeros(20, 40, dtype=torch.bool)
-    hit[9 - reach : 10 + reach, 17 - reach : 18 + reach] = True
+    hit[9 - radius : 10 + radius, 17 - radius : 18 + radius] = True
     taps = call(impulse.double(), algorithm="direct").cpu()
     one_window, passes = (call(image, algorithm=way).cpu() for way in ("direct", "separable"))
     assert not one_window.isnan().any()

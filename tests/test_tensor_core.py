@@ -57,7 +57,7 @@ OF_ROWS += [(3, 15), (15, 3), (9, 31), (31, 9), (1, 20), (20, 1), (5, 63), (63, 
 @pytest.mark.cuda
 @cases([*SQUARES, *OTHERS, *LARGE], OF_ROWS)
 def test_windows(cuda, kind, dtype, size):
-    """Boundaries of warps, tiles, chunks and segments lie in these images, and widths of any kind."""
+    """These images have boundaries of warps, tiles, chunks and segments, and widths of any kind."""
     for i, (h, w) in enumerate(SHAPES[kind]):
         image, windows = make_image((1, 2, h, w), dtype), kind.windows(size)
         kind.check(image, windows, cuda, border_type=BORDERS[(size[0] + i) % len(BORDERS)])
@@ -242,7 +242,7 @@ def test_same_bits_for_every_position_in_the_batch(cuda, kind, dtype, size, widt
 @pytest.mark.parametrize("start", [8, 0, 1, 2, 5])
 @cases([(5, 5), (7, 7), (4, 4), (9, 9)], [])
 def test_rows_of_other_pitches(cuda, kind, dtype, size, pitch, start):
-    """Crops are read as they lie, wherever they start, and results of any pitch are written; the bits are the same."""
+    """Kernels read crops in place, from any start, and write results of any pitch; the bits are the same."""
     wide, windows = make_image((1, 1, 50, pitch), dtype, device=cuda), kind.windows(size)
     for width in (136, 137, 264):
         crop = wide[..., 3:43, start : start + width]
@@ -267,7 +267,7 @@ AMONG = {  # sizes of images, and (values between rows, values before the first)
 @pytest.mark.parametrize("border", BORDERS)
 @cases([(5, 5), (4, 7), (6, 5), (7, 7), (9, 9), (12, 13), (31, 31)], [(15, 15), (31, 31), (9, 20)])
 def test_numbers_between_rows_are_not_seen(cuda, kind, dtype, border, size):
-    """Images among NaN have the bits that they have alone: no zero of a matrix meets a number beside the image."""
+    """Images among NaN have the bits that they have alone: no zero of a matrix multiplies an outer number."""
     sizes, gaps = AMONG[kind]
     windows = kind.windows(size)
     narrow = [tuple(w.to(dtype) for w in windows)] if kind is DIRECT else []
@@ -321,7 +321,7 @@ def test_gradients(cuda, dtype):
     assert_same_bits(image.grad, other.grad)
 
 
-# ---- interleaved channels of separable filters; test_filter2d_photos.py has those of filter2d ------------------------
+# ---- interleaved channels of separable filters; test_filter2d_hwc.py has those of filter2d ------------------------
 
 
 def hwc(image, gap=0, start=0, beside=0):

@@ -35,7 +35,7 @@ def test_images(case):
 
 @torch.no_grad()
 def test_windows(case):
-    """Each of them alone, all, and all beside the images."""
+    """Each window alone, all windows, and all windows with the images."""
     call, stacks = case
     rest = len(stacks) - 1
     for dims in [[0 if i == j else None for j in range(rest)] for i in range(rest)] + [[-1] * rest]:
