@@ -10,7 +10,7 @@ from tolerance import assert_same_bits
 
 import torch_conv
 
-# What stands at positions -9 .. 12 of the row `abcd`; v is the border's value.
+# The values at positions -9 .. 12 of the row `abcd`; v is the border's value.
 PATTERNS = {
     "constant": "vvvvvvvvvabcdvvvvvvvvv",
     "replicate": "aaaaaaaaaabcdddddddddd",

@@ -48,7 +48,7 @@ def test_bits_are_those_of_the_order(device, dtype, size):
 
 @pytest.mark.parametrize("border", BORDERS)
 def test_bits_of_images_of_several_tiles(device, border):
-    """Wider and taller than what is made at once."""
+    """Images wider and taller than a tile."""
     for shape, size in (((40, 14000), (17, 33)), ((700, 70), (12, 4)), ((300, 40), (100, 5)), ((1500, 33), (3, 2))):
         image = make_image(shape)
         got = box2d(image.to(device), list(size), border, value=-0.3, algorithm="box")
@@ -93,7 +93,7 @@ def test_interleaved_channels_and_planes_have_the_same_bits(device, dtype, size,
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("size", [1, 3, 13])
 def test_small_squares_are_direct_sums_everywhere(device, dtype, size):
-    """What 'auto' takes for them depends on the window and the dtypes alone, and so do the bits."""
+    """The choice of 'auto' depends on the window and the dtypes alone, and so do the bits."""
     image = make_image((2, 3, 30, 41), dtype)
     a = torch.float64 if dtype == torch.float64 else torch.float32
     ones = torch.ones(size, dtype=a)
@@ -223,7 +223,7 @@ def test_bits_of_volumes_are_those_of_the_order(device, dtype, size):
 
 
 def test_bits_of_volumes_of_several_pieces(device):
-    """Deeper and wider than what is made at once."""
+    """Volumes deeper and wider than a tile."""
     for shape, size in (((150, 3, 10), (12, 1, 3)), ((11, 70, 90), (3, 2, 12)), ((2, 2, 9, 40, 120), (10, 3, 1))):
         volume = make_image(shape)
         for border in ("symmetric", "constant", "skip"):

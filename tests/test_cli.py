@@ -174,7 +174,7 @@ def test_anchors_that_are_none(picture, capsys, arguments, sentence):
     ],
 )
 def test_a_bug_shows_its_traceback(picture, monkeypatch, place, arguments, kind):
-    """Refused is what the user gave and the library says so of, with the function's name in front; nothing else."""
+    """Only refusals of the user's arguments, which begin with the function's name, become one sentence."""
 
     def buggy(*_, **__):
         raise kind("not enough values to unpack")

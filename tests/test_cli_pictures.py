@@ -39,7 +39,7 @@ def png(path, array, kind, chunks=(), behind=()):
 
 
 def through(path, *options, name="identity", out="out.png"):
-    """What a filter makes of a file, (H, W, C), as other libraries read it."""
+    """The filtered file, (H, W, C), as other libraries read it."""
     target = path.with_name(out)
     assert run("filter", path, target, "--device", "cpu", "--filter", name, *options) == 0
     if target.suffix == ".png":
@@ -276,7 +276,7 @@ BITS = "must have up to 8 or 16 bits a channel, unsigned, got"
     ],
 )
 def test_pictures_that_cannot_be_read(tmp_path, capfd, kind, sentence):
-    picture = tmp_path / "in.png"  # its content says what it is
+    picture = tmp_path / "in.png"  # its content decides the format
     written(picture, kind)
     capfd.readouterr()
     before = sorted(tmp_path.iterdir())
@@ -313,7 +313,7 @@ def test_many_pixels_are_read(tmp_path, suffix):
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path, capfd):
     png(tmp_path / "in.png", BYTES[..., :3], 2)
     content = bytearray((tmp_path / "in.png").read_bytes())
-    content[16:24] = struct.pack(">II", 60000, 50000)  # what the header says
+    content[16:24] = struct.pack(">II", 60000, 50000)  # the header's numbers
     content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
     (tmp_path / "in.png").write_bytes(content)
     said = refused(capfd, "filter", tmp_path / "in.png", tmp_path / "out.png", "--filter", "box", "--device", "cpu")

@@ -1,4 +1,4 @@
-"""filter1d by FFT along one dimension: errors, what stays where, the same bits, and when 'auto' takes it."""
+"""filter1d by FFT along one dimension: errors, NaN, equal bits, and the choice of 'auto'."""
 
 from __future__ import annotations
 

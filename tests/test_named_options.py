@@ -241,7 +241,7 @@ def test_spatial_gradient_into_a_strided_out(device):
 @pytest.mark.parametrize("weight_dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("groups", [1, 24])
 def test_convolutions_under_autocast(device, dtype, weight_dtype, groups):
-    """As F.conv2d: what is float32 or half comes in and goes out in the dtype of the context."""
+    """Tensors of float32 or half are cast to the dtype of the context, as F.conv2d casts them."""
     image = make_image((1, 24, 12, 15), device=device)
     weight, bias = make_image((24, 24 // groups, 3, 3), weight_dtype, device=device), make_image((24,), device=device)
     with torch.autocast(torch.device(device).type, dtype):

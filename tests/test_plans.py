@@ -1,4 +1,4 @@
-"""Plans for GPUs that are not there: which variant serves what, within what the GPU has."""
+"""Plans for GPUs that are not there: the variant of each call, within the GPU's limits."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ CALLS = {
         "separable/shared_memory",
     ),
 }
-ELSEWHERE = {  # what comes first wants more shared memory
+ELSEWHERE = {  # the preferred variant needs more shared memory
     ("brain, separable 5", "RTX 5090"): "separable/tile",
     ("brain, separable 15", "RTX 5090"): "separable/tile",
     ("crop, separable 7", "RTX 5090"): "separable/tile",

@@ -125,7 +125,7 @@ def test_an_impulse_gives_the_windows(cuda, dtype, sigma):
 @pytest.mark.cuda
 @pytest.mark.parametrize("k", [5, 15, 31])
 def test_bytes_are_the_nearest(cuda, k):
-    """But where the exact sum lies within 1e-4 of the middle between two."""
+    """Equal, except where the exact sum is within 1e-4 of the middle between two."""
     image = make_image((1, 1, 300, 400), torch.uint8)
     window = torch_conv.kernels.gaussian1d(k, 0.15 * k + 0.35, dtype=torch.float64).float()
     got = SEPARABLE.products(image.to(cuda), window, window).cpu().double()
@@ -234,7 +234,7 @@ def test_same_bits_for_every_position_in_the_batch(cuda, kind, dtype, size, widt
     alone = kind.products(image, *windows)
     for _ in range(3):
         assert_same_bits(kind.products(image.repeat(3, 2, 1, 1), *windows), alone.repeat(3, 2, 1, 1))
-    assert_same_bits(getattr(torch_conv, kind.name)(image, *windows), alone)  # what 'auto' takes
+    assert_same_bits(getattr(torch_conv, kind.name)(image, *windows), alone)  # the choice of 'auto'
 
 
 @pytest.mark.cuda
@@ -325,7 +325,7 @@ def test_gradients(cuda, dtype):
 
 
 def hwc(image, gap=0, start=0, beside=0):
-    """The same image with its interleaved channels, rows `gap` values apart, behind `start` values."""
+    """A copy of the image with interleaved channels, `gap` values between rows and `start` values before them."""
     n, c, h, w = image.shape
     memory = torch.full((start + n * h * (w * c + gap),), beside, dtype=image.dtype, device=image.device)
     rows = memory[start:].view(n, h, w * c + gap)[..., : w * c]
