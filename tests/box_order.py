@@ -1,4 +1,4 @@
-"""The order in which boxes add up floats, step by step: what the operators must give bit for bit.
+"""The order in which boxes add up floats, step by step. The operators must give these bits.
 
 csrc/kernels/box/order.h defines it.
 """
@@ -43,7 +43,7 @@ def box2d(image, size, border="reflect", normalized=True, padding="same", *, val
 
 
 def box3d(volume, size, border="replicate", normalized=True, padding="same", *, value=0.0, anchor=None):
-    """The same of a volume (..., D, H, W): sums of planes, then along z in the order of columns."""
+    """Sums of a volume (..., D, H, W): sums of planes, then along z in the order of columns."""
     pads, out = _place(volume.shape[-3:], size, padding, anchor)
     a = torch.float64 if volume.dtype == torch.float64 else torch.float32
     kd, (kh, kw) = size[0], size[1:]
@@ -147,7 +147,7 @@ def mean(sums: Tensor, count: int) -> Tensor:
 
 
 def counts(inside: Tensor, size) -> Tensor:
-    """How many pixels of every window lie inside the image."""
+    """The number of pixels of every window that are inside the image."""
     total = inside.to(torch.int64)
     for dim, k in zip((-2, -1), size, strict=True):
         total = total.unfold(dim, k, 1).sum(-1)

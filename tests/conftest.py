@@ -1,6 +1,6 @@
 """Fixtures and the hypothesis profiles that every test file shares.
 
-What is tested is the package of the checkout, where that is built, else the one that is installed.
+Tests import the package of the checkout if it is built, else the installed one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ settings.register_profile(
 settings.register_profile("explore", deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
-# A variable set in the shell must not decide what is tested.
+# A variable of the shell must not change the tests.
 for name in ("TORCH_CONV_VARIANT", "TORCH_CONV_NO_TMA", "TORCH_CONV_NO_GRAPH", "TORCH_CONV_EXPLAIN_FOR"):
     os.environ.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""What the tests of filters by FFT share: plans, the documented bound, and results that are not finite."""
+"""Helpers of the tests of filters by FFT: plans, the documented bound, and results that are not finite."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bound(function, image, window, largest, **options):
 
 
 def largest_of(image, **options):
-    """Of the pixels and of what lies outside."""
+    """The pixels and the values outside."""
     return max(image.double().abs().max().item(), abs(options.get("value", 0.0)))
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the kernel store share: files of kernels, what can befall them, and fresh processes."""
+"""Helpers of the tests of the kernel store: files of kernels, damages to them, and fresh processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def report():
 
 
 def run_python(code, **variables):
-    """What a fresh process prints; a variable of None is not set there."""
+    """The output of a fresh process; a variable of None is not set there."""
     environment = {**os.environ, **variables}
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\nimport torch, torch_conv\n{code}"],

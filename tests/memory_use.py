@@ -1,4 +1,4 @@
-"""How many bytes this process holds, as the C library and the kernel count them."""
+"""The bytes that this process holds, as the C library and the kernel count them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def _status(name: str) -> int:
 
 
 def peak_growth(call) -> int:
-    """How far memory rose above its state before `call`; the peak of earlier tests is forgotten."""
-    _LIBC.malloc_trim(0)  # what earlier tests freed would be taken again, and not count
+    """The rise of memory above its state before `call`, without the peak of earlier tests."""
+    _LIBC.malloc_trim(0)  # memory that earlier tests freed would be used again and not count
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmHWM")
     call()

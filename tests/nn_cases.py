@@ -1,4 +1,4 @@
-"""What the tests of torch_conv.nn share: modules beside the functions that they are, and shapes of images."""
+"""Cases of the tests of torch_conv.nn: modules, the functions that they call, and shapes of images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch_conv import nn as tnn
 IMAGE, VOLUME = (2, 3, 12, 15), (2, 3, 6, 9, 11)
 SIGMAS = torch.tensor([[1.0, 1.5], [0.5, 2.0]])
 
-# What is built, what the function is given for it, and the shape of what it filters.
+# A module, the call of its function, and the shape of its input.
 MODULES = {
     "Filter2d": (
         lambda: tnn.Filter2d(make_window((3, 4)), "circular", True, anchor=[0, -1], stride=2, dilation=(1, 2)),

@@ -1,4 +1,4 @@
-"""What the tests of compat.cv2 share: the functions, OpenCV's dtypes, images and windows."""
+"""Cases of the tests of compat.cv2: the functions, OpenCV's dtypes, images and windows."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tolerance import assert_same_bits, assert_within
 import torch_conv
 from torch_conv import reference
 
-# What says how or where to compute, and so is not the oracle's business.
+# Options that choose an algorithm or a device: the oracle ignores them.
 NOT_THE_SUM = {"algorithm", "output_dtype", "out"}
 # Dtypes whose separable filters 'auto' may take to tensor cores, which have another bound, and bits of their own.
 ON_TENSOR_CORES = {torch.float16, torch.bfloat16, torch.uint8}
@@ -28,7 +28,7 @@ def exact(name, image, *args, **options):
 
 
 def magnitude(name, image, *args, **options):
-    """The same sum over |taps| * |pixels|: what rounding errors are proportional to."""
+    """The sum of |taps| * |pixels|, to which rounding errors are proportional."""
     options = {key: value for key, value in options.items() if key not in NOT_THE_SUM}
     if "value" in options:
         options["value"] = abs(options["value"])

@@ -303,7 +303,7 @@ def causal_conv1d_update(draw: Draw, call: Described) -> None:
 
 
 def weight_gradient(draw: Draw, call: Described) -> None:
-    """What the gradients of depthwise convolutions call."""
+    """The operators that the gradients of depthwise convolutions call."""
     dtype, k = draw.one(FLOATS), draw.one((3, 3, 4, 5, 7))
     n, channels, side = draw.one((1, 8, 64)), draw.one((32, 96, 384)), draw.one((7, 14, 28, 56, 112))
     x = laid_out(draw, call, (n, channels, side, side), dtype)
@@ -313,7 +313,7 @@ def weight_gradient(draw: Draw, call: Described) -> None:
     call.words.append(f"k={k} stride={stride}")
 
 
-# How to draw a call of each function, and how many calls.
+# The function that draws calls of each function, and their number.
 FUNCTIONS: dict[str, tuple[Calls, int]] = {
     "filter2d": (filter2d, 900),
     "filter1d": (filter1d, 150),
@@ -343,7 +343,7 @@ FUNCTIONS: dict[str, tuple[Calls, int]] = {
     "causal_conv1d": (causal_conv1d, 80),
     "causal_conv1d_update": (causal_conv1d_update, 40),
 }
-# What the processor's instruction set decides, too.
+# These depend on the processor's instruction set, too.
 NOT_ON_THE_CPU = ("conv1d", "conv2d", "conv3d", "_weight_gradient", "causal_conv1d", "causal_conv1d_update")
 NOT_SPLIT = ("_weight_gradient", "causal_conv1d", "causal_conv1d_update")
 

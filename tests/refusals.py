@@ -1,4 +1,4 @@
-"""What a bad call must do: raise one literal sentence, change nothing, and leave the next good call as it was."""
+"""A bad call must raise one literal sentence, change nothing, and leave the next good call as it was."""
 
 from __future__ import annotations
 

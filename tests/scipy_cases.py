@@ -1,6 +1,6 @@
-"""What the tests of compat.scipy_ndimage share: noise of scipy's dtypes, and one call of both libraries compared.
+"""Helpers of the tests of compat.scipy_ndimage: noise of scipy's dtypes, and the comparison of both libraries.
 
-Integers must be equal; floats lie within TOLERANCE of the largest number that takes part.
+Integers must be equal; floats may differ by TOLERANCE of the largest number that takes part.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def rows_come_by_symmetric_memory(g):
                 check(g, g.mesh(), [Shard(3)], "filter2d", x, torch.rand(3, 3), BORDERS[seed])
         g.expect(len(slots) == 12 and set(slots) == {0, 1}, slots)
         x = x.to(memory_format=torch.channels_last)
-        for inference in (True, False, True):  # what is kept of a call serves either mode
+        for inference in (True, False, True):  # the cached call serves either mode
             with torch.inference_mode(inference):
                 check(g, g.mesh(), [Shard(2)], "filter2d", x, torch.ones(5, 5), "circular")
         # Many calls without a wait: each reads its own rows.

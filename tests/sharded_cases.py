@@ -333,8 +333,8 @@ def random_calls(g):
         kwargs: dict[str, Any] = {"border_type": pick.choice(BORDERS), "stride": pick.randint(1, 3)}
         kwargs["anchor"] = pick.choice([None, -1, 0])
         kwargs["dilation"] = pick.randint(1, 2)
-        reach = [(k - 1) * kwargs["dilation"] + 1 for k in kernel.shape]
-        if pick.random() < 0.3 and reach[0] <= shape[2] and reach[1] <= shape[3]:
+        footprint = [(k - 1) * kwargs["dilation"] + 1 for k in kernel.shape]
+        if pick.random() < 0.3 and footprint[0] <= shape[2] and footprint[1] <= shape[3]:
             kwargs["padding"] = "valid"
         mesh = pick.choice([g.mesh(), g.grid()])
         dims = pick.sample(range(4), mesh.ndim)

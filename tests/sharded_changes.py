@@ -14,7 +14,7 @@ import torch_conv.distributed as sharded
 from torch_conv.distributed import _operators, _symmetric_memory
 
 ROWS = [Shard(2)]
-WRITES = {  # what torch counts as a version of the tensor, and what it does not
+WRITES = {  # changes that torch counts as a version of the tensor, and others
     "in place": lambda window, value: window[0].fill_(value),
     "through data": lambda window, value: window.data[0].fill_(value),
     "by numpy": lambda window, value: window.numpy()[0].fill(value),

@@ -1,4 +1,4 @@
-"""Runs every kernel on small images for a while: what compute-sanitizer watches (see CONTRIBUTING.md).
+"""Runs every kernel on small images, for compute-sanitizer (see CONTRIBUTING.md).
 
 compute-sanitizer --tool memcheck python tests/small_kernels.py --dtype float16 --seconds 12
 
@@ -91,13 +91,13 @@ def one_round(device: str, dtype: torch.dtype) -> None:
         each_variant("direct", lambda w=of_channels: OPS.filter2d(words, w, border, value=3.0))
     each_variant("direct", lambda: OPS.filter2d(words[:, 1:4], own[:, 1:4], border, value=3.0))
     for channels in (2, 3, 4):
-        photo = words[:, :channels].contiguous(memory_format=torch.channels_last)
-        for x in (photo, photo[..., 1:]):
+        hwc = words[:, :channels].contiguous(memory_format=torch.channels_last)
+        for x in (hwc, hwc[..., 1:]):
             for of_channels in (own[:, :channels], any_shape):
                 each_variant("direct", lambda x=x, t=of_channels: OPS.filter2d(x, t, border, value=3.0))
-        each_variant("separable", lambda p=photo: OPS.filter2d_separable(p, taps, taps, border, value=3.0))
+        each_variant("separable", lambda p=hwc: OPS.filter2d_separable(p, taps, taps, border, value=3.0))
         long = torch.rand(random.choice([9, 35, 63]))
-        for x in (photo, photo[..., 1:]):
+        for x in (hwc, hwc[..., 1:]):
             each_variant("separable", lambda x=x, t=long: OPS.filter2d_separable(x, t, t, border, value=3.0))
             each_variant("box", lambda x=x: OPS.box2d(x, [length, length + 4], border, algorithm="box"))
     many = (torch.rand(1, h, min(w, 33), 256, device=device) * 200).to(dtype).permute(0, 3, 1, 2)
@@ -261,7 +261,7 @@ def one_round_of_volumes(device: str, dtype: torch.dtype) -> None:
         for volume in (planar, ndhwc):
             each_variant("direct3d", lambda volume=volume: OPS.conv3d(volume, weight, bias, groups=2, padding=3))
         OPS.conv3d(planar, torch.rand(3, 2, 3, 3, 5, device=device).to(dtype), padding=2)
-        # What networks have: more channels than a voxel, even planes from 7x7 up.
+        # Shapes of networks: more channels than a voxel, even planes from 7x7 up.
         maps = torch.rand(2, 32, d, *random.choice([(8, 8), (14, 14), (28, 56)]), device=device).to(dtype)
         cubes = torch.rand(32, 1, 3, 3, 3, device=device).to(dtype)
         mode = random.choice(["zeros", "reflect", "replicate", "circular"]) if d > 1 else "zeros"

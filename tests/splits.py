@@ -24,7 +24,7 @@ PLACES = [
 
 GPU_PLACES = ["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)]  # of tests that are `cuda` already
 
-# What explanations say of a shard whose kernels read others.
+# The words of explanations for a shard whose kernels read others.
 IN_PLACE = "its interior and its boundary strips, which read other shards in place"
 
 A100, H100 = "8.0 108 166912 1.55e12", "9.0 132 232448 3.35e12"  # for TORCH_CONV_EXPLAIN_FOR
@@ -44,7 +44,7 @@ def devices_at(place):
 
 @contextmanager
 def held_back(*streams):
-    """What is queued on the streams begins when the block has ended.
+    """Work queued on the streams begins when the block has ended.
 
     A host that waits for it inside would do so for ever: after a minute it begins all the same, which is an error.
     """

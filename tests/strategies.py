@@ -1,4 +1,4 @@
-"""What the tests feed to the operators: images in every dtype and layout, windows, and hypothesis cases."""
+"""Inputs of the tests: images in every dtype and layout, windows, and hypothesis cases."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_window(shape, dtype=torch.float32, seed=7, device="cpu"):
 
 
 def _fresh(make, shape, dtype, seed, device):
-    """A copy of remembered numbers: tests write into what they get, and noise takes ten times as long as a copy."""
+    """A copy of cached numbers: tests write into the tensor, and noise takes ten times as long as a copy."""
     if math.prod(shape) > 1 << 20:
         return make.__wrapped__(shape, dtype, seed).to(device)
     made = make(shape, dtype, seed)
@@ -55,7 +55,7 @@ def _taps(shape, dtype, seed):
 
 
 def lay_out(image, layout):
-    """The same values under other strides; channels_last needs four dimensions or five and is contiguous otherwise."""
+    """The image's values under other strides; channels_last is contiguous unless the dimensions are four or five."""
     if layout == "contiguous":
         return image.contiguous()
     if layout == "channels_last":
@@ -211,8 +211,8 @@ def conv_cases(draw, axes=2):
     window = draw(st.tuples(*(st.integers(1, k) for k in largest)))
     dtype = draw(st.sampled_from(FLOATS))
     stride, dilation = draw(per_axis(axes)), draw(per_axis(axes))
-    reach = [(k - 1) * d + 1 for k, d in zip(window, as_tuple(dilation, axes), strict=True)]
-    least = [max(0, r - n + 1) // 2 for r, n in zip(reach, shape, strict=True)]
+    footprint = [(k - 1) * d + 1 for k, d in zip(window, as_tuple(dilation, axes), strict=True)]
+    least = [max(0, r - n + 1) // 2 for r, n in zip(footprint, shape, strict=True)]
     padding = tuple(p + draw(st.integers(0, 3)) for p in least)
     if stride == 1 and draw(st.booleans()):
         padding = "same"

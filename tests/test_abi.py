@@ -88,7 +88,7 @@ def test_no_build_path_in_what_was_built():
 
 
 def test_the_module_needs_no_cuda_library_and_no_python():
-    """It loads beside a torch without CUDA; the driver and the compiler are looked for when they are wanted."""
+    """The module loads with a torch without CUDA; the first call that needs the driver or the compiler looks for it."""
     data = MODULE.read_bytes()
     for library in (b"libcudart", b"libc10_cuda", b"libcuda.so\0", b"libtorch_python", b"libpython"):
         assert library not in data, library

@@ -1,4 +1,4 @@
-"""Every operator has a gradient; what has none refuses by name, and nobody pays who wants none."""
+"""Every operator has a gradient or refuses by name; a call without gradients costs nothing more."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def tensors(device, wanted):
 
 @pytest.mark.parametrize(("name", "wanted"), [(n, w) for n, letters in TAKES.items() for w in letters])
 def test_every_operator_has_the_gradient_of_its_steps(device, name, wanted):
-    """A step along the gradient changes the result by what the gradient says: float32, every argument."""
+    """A step along the gradient changes the result as the gradient predicts: float32, every argument."""
     given = tensors(device, wanted)
     loss = CALLS[name](*given).double().square().mean()
     loss.backward()
@@ -110,7 +110,7 @@ def test_without_gradients(device, name, guard):
     ],
 )
 def test_every_function_has_a_gradient(device, call):
-    """Of named filters, whose windows are constants: against differences in float64."""
+    """Gradients of named filters, whose windows are constants, agree with differences in float64."""
     image = make_image((1, 2, 9, 11), torch.float64, device=device).requires_grad_()
     assert torch.autograd.gradcheck(call, (image,), fast_mode=True)
 

@@ -1,4 +1,4 @@
-"""`torch-conv bench FAMILY`: what there is to measure, what a run writes, and how it compares with an older one."""
+"""`torch-conv bench FAMILY`: the list of families, the files of a run, and the comparison with an older run."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def ordinary_memory(monkeypatch):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """What a quick run writes, with the little noise of a quiet machine."""
+    """The results of a quick run, with the little noise of a quiet machine."""
     file = tmp_path_factory.mktemp("bench") / "new.json"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running, "keep_freed_memory", lambda: None)
@@ -88,7 +88,7 @@ def written(tmp_path_factory):
 
 @pytest.fixture
 def again(written, monkeypatch):
-    """The same times once more, whatever this machine does meanwhile."""
+    """The times of the first run, independent of the machine's load."""
     rows = {row["name"]: {k: v for k, v in row.items() if k != "commit"} for row in deepcopy(written["rows"])}
     for row in rows.values():
         row["timings"] = {name: Timing(**timing) for name, timing in row["timings"].items()}
@@ -105,7 +105,7 @@ def test_a_quick_run_writes_what_the_report_reads(written, tmp_path):
 
 
 def compared(document, path, capsys, *more):
-    """The exit status, and what is said after the rows."""
+    """The exit status, and the lines after the rows."""
     path.write_text(json.dumps(document))
     capsys.readouterr()
     status = run(*QUICK, "--compare", path, *more)
@@ -127,7 +127,7 @@ def agreed(some, count, file):
 
 @pytest.mark.parametrize("factor", [1.04, 0.94, 1.06])
 def test_ratios_that_agree(factor, written, again, tmp_path, capsys):
-    """Of rivals and the like, and of the copy; those that do not are named, what only one run holds is no ratio."""
+    """Ratios of rivals and of the copy. A row that one run lacks is named and has no ratio."""
     older, file = deepcopy(written), tmp_path / "old.json"
     first, second = older["rows"]
     rival = next(name for name in first["timings"] if name.startswith("F.conv3d"))

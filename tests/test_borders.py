@@ -10,7 +10,7 @@ from tolerance import assert_same_bits
 
 import torch_conv
 
-# What stands at positions -9 .. 12 of the row `abcd`; v is the border's value.
+# The values at positions -9 .. 12 of the row `abcd`; v is the border's value.
 PATTERNS = {
     "constant": "vvvvvvvvvabcdvvvvvvvvv",
     "replicate": "aaaaaaaaaabcdddddddddd",
@@ -72,7 +72,7 @@ def test_an_axis_of_length_one_repeats_its_value(device, border, axis, axes):
 @pytest.mark.parametrize("border", EXTENDING)
 @pytest.mark.parametrize(("axis", "axes"), [(1, 2), (0, 3), (1, 3), (2, 3)])
 def test_a_radius_of_many_periods(device, border, axis, axes):
-    """Position -1000 - x and 1000 + x of a row of 7: the map has no reach of its own."""
+    """Position -1000 - x and 1000 + x of a row of 7: the map holds at any distance."""
     n, far = 7, 1000
     image = along(torch.arange(float(n), device=device), axis, axes)
     period = {"reflect": 2 * n - 2, "symmetric": 2 * n, "circular": n}.get(border)

@@ -207,7 +207,7 @@ def test_nonfinite_pixels_reach_their_windows_only(device, border, dtype, shape)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 @pytest.mark.parametrize("border", BORDERS)
 def test_window_far_larger_than_the_image(device, border, dtype):
-    """Folded onto the image by counting how often a window reads each row and column."""
+    """The gradient by the number of times that windows read each row and column."""
     image = make_image((9, 8), dtype).abs()[None] if dtype.is_floating_point else make_image((1, 9, 8), dtype)
     sizes = [(2**10 + 1, 7), (6, 2**12), (2**10, 2**11 + 1)]
     sizes += [(2**20, 2**20), (5, 2**31 - 1)] if device == "cpu" else []
@@ -227,7 +227,7 @@ def test_window_far_larger_than_the_image(device, border, dtype):
 
 
 def reads(n, k, pad, border):
-    """How often the window of each output reads each pixel of an axis, as differences of running counts."""
+    """The number of reads of each pixel of an axis by the window of each output, as differences of running counts."""
     period = {"circular": n, "symmetric": 2 * n, "reflect": 2 * n - 2}.get(border)
     counts = np.zeros((n, n))
     for y in range(n):

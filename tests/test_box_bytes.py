@@ -55,15 +55,15 @@ def test_ties_go_to_the_even_number(cuda, pinned, size):
 
 @pytest.mark.parametrize("channels", [2, 3, 4])
 @pytest.mark.parametrize("border", BORDERS)
-def test_photos(cuda, pinned, channels, border):
+def test_hwc_images(cuda, pinned, channels, border):
     for shape, size in (
         ((2, 40, 700), (15, 15)),
         ((1, 33, 333), (8, 31)),
         ((1, 5, 3), (45, 37)),
         ((1, 30, 400), (9, 100)),
     ):
-        photo = make_image((*shape, channels), torch.uint8, device=cuda).permute(0, 3, 1, 2)
-        assert_bytes_serve(pinned, photo, size, border, value=3.0)
+        hwc = make_image((*shape, channels), torch.uint8, device=cuda).permute(0, 3, 1, 2)
+        assert_bytes_serve(pinned, hwc, size, border, value=3.0)
 
 
 @pytest.mark.parametrize("left", range(9))

@@ -48,7 +48,7 @@ def test_bits_are_those_of_the_order(device, dtype, size):
 
 @pytest.mark.parametrize("border", BORDERS)
 def test_bits_of_images_of_several_tiles(device, border):
-    """Wider and taller than what is made at once."""
+    """Images wider and taller than a tile."""
     for shape, size in (((40, 14000), (17, 33)), ((700, 70), (12, 4)), ((300, 40), (100, 5)), ((1500, 33), (3, 2))):
         image = make_image(shape)
         got = box2d(image.to(device), list(size), border, value=-0.3, algorithm="box")
@@ -72,8 +72,8 @@ def test_layouts_and_batches_give_the_same_bits(device, dtype, size):
     expected = torch.stack([torch.stack([box2d(plane, list(size)) for plane in sample]) for sample in image])
     for layout in LAYOUTS:
         assert_same_bits(box2d(lay_out(image, layout), list(size)), expected)
-    photo = image[0].permute(1, 2, 0).contiguous().permute(2, 0, 1)
-    assert_same_bits(box2d(photo, list(size)), expected[0])
+    hwc = image[0].permute(1, 2, 0).contiguous().permute(2, 0, 1)
+    assert_same_bits(box2d(hwc, list(size)), expected[0])
     assert_same_bits(box2d(image.cpu(), list(size)), expected)
 
 
@@ -81,19 +81,19 @@ def test_layouts_and_batches_give_the_same_bits(device, dtype, size):
 @pytest.mark.parametrize("size", [(15, 15), (20, 70), (31, 8)])
 @pytest.mark.parametrize("width", [44, 45, 700])
 def test_interleaved_channels_and_planes_have_the_same_bits(device, dtype, size, width):
-    """Many narrow planes, and photographs of several tiles: each as it is alone."""
+    """Many narrow planes and HWC images of several tiles have the bits of each plane alone."""
     planes = make_image((19, 37, width), dtype, device=device)
     alone = torch.stack([box2d(plane, list(size), algorithm="box") for plane in planes])
     assert_same_bits(box2d(planes, list(size), algorithm="box"), alone)
     for channels in (2, 3, 4, 19):
-        photo = planes[:channels].permute(1, 2, 0).contiguous().permute(2, 0, 1)
-        assert_same_bits(box2d(photo, list(size), algorithm="box"), alone[:channels])
+        hwc = planes[:channels].permute(1, 2, 0).contiguous().permute(2, 0, 1)
+        assert_same_bits(box2d(hwc, list(size), algorithm="box"), alone[:channels])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("size", [1, 3, 13])
 def test_small_squares_are_direct_sums_everywhere(device, dtype, size):
-    """What 'auto' takes for them depends on the window and the dtypes alone, and so do the bits."""
+    """The choice of 'auto' depends on the window and the dtypes alone, and so do the bits."""
     image = make_image((2, 3, 30, 41), dtype)
     a = torch.float64 if dtype == torch.float64 else torch.float32
     ones = torch.ones(size, dtype=a)
@@ -223,7 +223,7 @@ def test_bits_of_volumes_are_those_of_the_order(device, dtype, size):
 
 
 def test_bits_of_volumes_of_several_pieces(device):
-    """Deeper and wider than what is made at once."""
+    """Volumes deeper and wider than a tile."""
     for shape, size in (((150, 3, 10), (12, 1, 3)), ((11, 70, 90), (3, 2, 12)), ((2, 2, 9, 40, 120), (10, 3, 1))):
         volume = make_image(shape)
         for border in ("symmetric", "constant", "skip"):

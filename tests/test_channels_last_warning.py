@@ -1,4 +1,4 @@
-"""A photograph (H, W, C) where (..., H, W) is meant is warned of once, with the line to write instead."""
+"""An image (H, W, C) as an argument of shape (..., H, W) causes one warning, which has the line to write instead."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ ROOT = Path(torch_conv.__file__).parent.parent
 
 
 @pytest.fixture
-def photo(tmp_path):
+def picture(tmp_path):
     y, x = torch.meshgrid(torch.arange(40), torch.arange(60), indexing="ij")
     image = torch.stack([(x * 4) % 256, (y * 6) % 256, (x * y) % 256]).to(torch.uint8)
     io.write_png(image, str(tmp_path / "in.png"))
@@ -50,16 +50,16 @@ def photo(tmp_path):
         (["--filter", "identity", "--anchor", "0,1"], lambda x: torch.cat([x[:, 1:], x[:, -2:-1]], 1)),
     ],
 )
-def test_filter_writes_the_filtered_photograph(photo, arguments, expected):
-    path, image = photo
+def test_filter_writes_the_filtered_picture(picture, arguments, expected):
+    path, image = picture
     target = path.with_name("out.png")
     assert run("filter", path, target, "--device", "cpu", *arguments) == 0
     assert torch.equal(io.read_image(str(target)), expected(image))
 
 
 @pytest.mark.parametrize("name", ["sobel", "unsharp", "laplacian", "prewitt_y"])
-def test_other_filters_write_something_else(photo, name):
-    path, image = photo
+def test_other_filters_write_something_else(picture, name):
+    path, image = picture
     target = path.with_name("out.png")
     assert run("filter", path, target, "--device", "cpu", "--filter", name) == 0
     written = io.read_image(str(target))
@@ -121,8 +121,8 @@ def test_other_filters_write_something_else(photo, name):
         [],
     ],
 )
-def test_bad_input_is_one_sentence_and_status_2(photo, capsys, arguments):
-    path, _ = photo
+def test_bad_input_is_one_sentence_and_status_2(picture, capsys, arguments):
+    path, _ = picture
     text = path.with_name("text.png")
     text.write_text("no image")
     places = {"IN": path, "OUT": path.with_name("out.png"), "OUT.bmp": path.with_name("out.bmp"), "TEXT": text}
@@ -157,8 +157,8 @@ INSIDE = "anchor must lie in the window (0 to 8, or -1 for the middle)"
         ),
     ],
 )
-def test_anchors_that_are_none(photo, capsys, arguments, sentence):
-    path, _ = photo
+def test_anchors_that_are_none(picture, capsys, arguments, sentence):
+    path, _ = picture
     said = refused(capsys, "filter", path, path.with_name("out.png"), "--device", "cpu", "--filter", *arguments)
     assert said == sentence
 
@@ -173,14 +173,14 @@ def test_anchors_that_are_none(photo, capsys, arguments, sentence):
         ("torch_conv.cli.info.facts", ["info"]),
     ],
 )
-def test_a_bug_shows_its_traceback(photo, monkeypatch, place, arguments, kind):
-    """Refused is what the user gave and the library says so of, with the function's name in front; nothing else."""
+def test_a_bug_shows_its_traceback(picture, monkeypatch, place, arguments, kind):
+    """Only refusals of the user's arguments, which begin with the function's name, become one sentence."""
 
     def buggy(*_, **__):
         raise kind("not enough values to unpack")
 
     monkeypatch.setattr(place, buggy)
-    places = {"IN": photo[0], "OUT": photo[0].with_name("out.png")}
+    places = {"IN": picture[0], "OUT": picture[0].with_name("out.png")}
     with pytest.raises(kind, match="not enough values"):
         run(*(places.get(a, a) for a in arguments))
 
@@ -200,8 +200,8 @@ def test_a_bug_shows_its_traceback(photo, monkeypatch, place, arguments, kind):
         (["prepare", "--filter", "box", "--shape", "99999999x99999999"], "there is not enough memory"),
     ],
 )
-def test_refusal_of_the_library_is_one_sentence(photo, capsys, arguments, sentence):
-    places = {"IN": photo[0], "OUT": photo[0].with_name("out.png")}
+def test_refusal_of_the_library_is_one_sentence(picture, capsys, arguments, sentence):
+    places = {"IN": picture[0], "OUT": picture[0].with_name("out.png")}
     said = refused(capsys, *(places.get(a, a) for a in arguments), "--device", "cpu")
     assert said == f"torch-conv {arguments[0]}: {sentence}"
 

@@ -32,7 +32,7 @@ SCALING = ["bench", "scaling", "--sizes", "16", "--devices", "cpu,cpu"]
 
 
 @pytest.fixture
-def photo(tmp_path):
+def picture(tmp_path):
     pixels = np.random.default_rng(3).integers(0, 256, (40, 60, 3), np.uint8)
     pil.fromarray(pixels).save(tmp_path / "in.png")
     return tmp_path / "in.png"
@@ -52,12 +52,12 @@ def stranger():
     shutil.rmtree(folder)
 
 
-def filtering(photo, out, *options):
-    return ["filter", photo, out, "--filter", "box", "--device", "cpu", *options]
+def filtering(picture, out, *options):
+    return ["filter", picture, out, "--filter", "box", "--device", "cpu", *options]
 
 
-def commands(photo, out):
-    return {"filter": filtering(photo, out), "volume": [*BENCH, "--json", out], "scaling": [*SCALING, "--json", out]}
+def commands(picture, out):
+    return {"filter": filtering(picture, out), "volume": [*BENCH, "--json", out], "scaling": [*SCALING, "--json", out]}
 
 
 def command(*arguments, **options):
@@ -73,10 +73,10 @@ def command(*arguments, **options):
 
 
 @pytest.mark.parametrize("way", ["filter", "volume", "scaling"])
-def test_existing_files_stay_without_force(photo, capsys, way):
-    out = photo.with_name("out.png")
+def test_existing_files_stay_without_force(picture, capsys, way):
+    out = picture.with_name("out.png")
     out.write_text("precious")
-    arguments = commands(photo, out)[way]
+    arguments = commands(picture, out)[way]
     said = refused(capsys, *arguments)
     assert said == f"torch-conv {arguments[0]}: {out} exists already; --force replaces it"
     assert out.read_text() == "precious"
@@ -84,31 +84,31 @@ def test_existing_files_stay_without_force(photo, capsys, way):
     assert run(*arguments, "--force") == 0
     assert out.read_bytes()[:1] == (b"\x89" if way == "filter" else b"{")
     assert stat.S_IMODE(out.stat().st_mode) == 0o640
-    assert sorted(p.name for p in photo.parent.iterdir()) == ["in.png", "out.png"]
+    assert sorted(p.name for p in picture.parent.iterdir()) == ["in.png", "out.png"]
 
 
-def test_a_photograph_may_become_its_own_result(photo):
-    before = np.asarray(pil.open(photo))
-    assert run(*filtering(photo, photo, "--force")) == 0
+def test_a_picture_may_become_its_own_result(picture):
+    before = np.asarray(pil.open(picture))
+    assert run(*filtering(picture, picture, "--force")) == 0
     expected = torch_conv.box_blur(torch.tensor(before).permute(2, 0, 1), 9).permute(1, 2, 0)
-    np.testing.assert_array_equal(np.asarray(pil.open(photo)), expected.numpy())
+    np.testing.assert_array_equal(np.asarray(pil.open(picture)), expected.numpy())
 
 
-def test_a_new_file_has_the_usual_permissions(photo):
-    out = photo.with_name("out.png")
+def test_a_new_file_has_the_usual_permissions(picture):
+    out = picture.with_name("out.png")
     mask = os.umask(0o027)
     try:
-        assert run(*filtering(photo, out)) == 0
+        assert run(*filtering(picture, out)) == 0
     finally:
         os.umask(mask)
     assert stat.S_IMODE(out.stat().st_mode) == 0o640
 
 
-def test_a_link_stays_a_link(photo):
-    (photo.parent / "far").mkdir()
-    link, target = photo.with_name("out.png"), photo.parent / "far" / "result.png"
+def test_a_link_stays_a_link(picture):
+    (picture.parent / "far").mkdir()
+    link, target = picture.with_name("out.png"), picture.parent / "far" / "result.png"
     link.symlink_to(target)
-    assert run(*filtering(photo, link)) == 0
+    assert run(*filtering(picture, link)) == 0
     assert link.is_symlink()
     assert pil.open(target).size == (60, 40)
 
@@ -124,14 +124,14 @@ def test_a_link_stays_a_link(photo):
         (f"{'x' * 300}.png", "OUT cannot be written: file name too long"),
     ],
 )
-def test_outputs_that_cannot_be(photo, capsys, out, sentence):
-    (photo.parent / "folder.png").mkdir()
-    before = sorted(photo.parent.rglob("*"))
-    out = photo.parent / out
-    said = refused(capsys, *filtering(photo, out))
-    sentence = sentence.replace("OUT", str(out)).replace("FOLDER", str(photo.parent))
+def test_outputs_that_cannot_be(picture, capsys, out, sentence):
+    (picture.parent / "folder.png").mkdir()
+    before = sorted(picture.parent.rglob("*"))
+    out = picture.parent / out
+    said = refused(capsys, *filtering(picture, out))
+    sentence = sentence.replace("OUT", str(out)).replace("FOLDER", str(picture.parent))
     assert said == f"torch-conv filter: {sentence}"
-    assert sorted(photo.parent.rglob("*")) == before
+    assert sorted(picture.parent.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_permissions(stranger, monkeypatch, capsys, locked, mode, arguments, sen
 
 
 @pytest.mark.parametrize("arguments", [["demo", "--output"], ["bench", "ladder", "--device", "cpu", "--figures"]])
-def test_a_file_is_no_folder(photo, capsys, arguments):
-    for name in (photo, photo / "deep"):
+def test_a_file_is_no_folder(picture, capsys, arguments):
+    for name in (picture, picture / "deep"):
         said = refused(capsys, *arguments, name)
-        assert said == f"torch-conv {arguments[0]}: {name} cannot be a folder: {photo} is a file"
+        assert said == f"torch-conv {arguments[0]}: {name} cannot be a folder: {picture} is a file"
 
 
 def full(descriptor):
@@ -179,13 +179,13 @@ def interrupt(descriptor):
 
 @pytest.mark.parametrize("old", [False, True], ids=["new", "over another"])
 @pytest.mark.parametrize("way", ["filter", "volume", "scaling"])
-def test_a_full_disk_leaves_nothing_behind(photo, monkeypatch, capsys, way, old):
-    out = photo.with_name("out.png")
+def test_a_full_disk_leaves_nothing_behind(picture, monkeypatch, capsys, way, old):
+    out = picture.with_name("out.png")
     if old:
         out.write_text("precious")
-    before = {p: p.read_bytes() for p in photo.parent.iterdir()}
+    before = {p: p.read_bytes() for p in picture.parent.iterdir()}
     arguments = {
-        "filter": filtering(photo, out),
+        "filter": filtering(picture, out),
         "volume": [*BENCH, "--json", out],
         "scaling": [*SCALING, "--json", out],
     }
@@ -193,14 +193,14 @@ def test_a_full_disk_leaves_nothing_behind(photo, monkeypatch, capsys, way, old)
     assert run(*arguments[way], "--force") == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said == f"torch-conv {arguments[way][0]}: {out} cannot be written: no space left on device"
-    assert {p: p.read_bytes() for p in photo.parent.iterdir()} == before
+    assert {p: p.read_bytes() for p in picture.parent.iterdir()} == before
 
 
-def test_an_interruption_leaves_nothing_behind(photo, monkeypatch, capsys):
+def test_an_interruption_leaves_nothing_behind(picture, monkeypatch, capsys):
     monkeypatch.setattr(os, "fsync", interrupt)
-    assert run(*filtering(photo, photo.with_name("out.png"))) == 130
+    assert run(*filtering(picture, picture.with_name("out.png"))) == 130
     assert capsys.readouterr().err == "torch-conv filter: interrupted\n"
-    assert list(photo.parent.iterdir()) == [photo]
+    assert list(picture.parent.iterdir()) == [picture]
 
 
 @pytest.mark.parametrize("arguments", [["demo", "--output"], ["bench", "ladder", "--quick", "--figures"]])
@@ -222,17 +222,17 @@ def test_a_folder_on_a_full_disk(tmp_path, monkeypatch, capsys, arguments):
     assert list((tmp_path / "new").iterdir()) == []
 
 
-def test_a_system_that_stops_a_file_half_way(photo):
+def test_a_system_that_stops_a_file_half_way(picture):
     """The limit on a file's size is met after its first bytes, as a disk's end would be."""
     done = command(
         *filtering("in.png", "out.tif"),
-        cwd=photo.parent,
+        cwd=picture.parent,
         stdout=subprocess.PIPE,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "torch-conv filter: out.tif cannot be written: file too large\n"
-    assert list(photo.parent.iterdir()) == [photo]
+    assert list(picture.parent.iterdir()) == [picture]
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
@@ -271,12 +271,12 @@ def test_a_reader_that_leaves_is_no_error_to_speak_of():
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_names_that_no_terminal_can_show(photo):
+def test_names_that_no_terminal_can_show(picture):
     name = os.fsdecode(b"\xff.png")
-    done = command(*filtering("in.png", name), cwd=photo.parent, stdout=subprocess.PIPE)
+    done = command(*filtering("in.png", name), cwd=picture.parent, stdout=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "\\udcff.png: box, 60 x 40 pixels, RGB, 8 bits, on cpu\n"
-    assert (photo.parent / name).is_file()
+    assert (picture.parent / name).is_file()
 
 
 @pytest.mark.parametrize(
@@ -289,24 +289,24 @@ def test_names_that_no_terminal_can_show(photo):
     ],
     ids=["Python", "a GPU", "torch", "a kernel of the CPU"],
 )
-def test_too_little_memory_is_one_sentence(photo, monkeypatch, capsys, error):
+def test_too_little_memory_is_one_sentence(picture, monkeypatch, capsys, error):
     def box_blur(*args, **kwargs):
         raise error
 
     monkeypatch.setattr(torch_conv, "box_blur", box_blur)
-    said = refused(capsys, *filtering(photo, photo.with_name("out.png")))
+    said = refused(capsys, *filtering(picture, picture.with_name("out.png")))
     assert said == "torch-conv filter: there is not enough memory"
-    assert list(photo.parent.iterdir()) == [photo]
+    assert list(picture.parent.iterdir()) == [picture]
 
 
-def test_a_library_that_is_missing_is_named(photo, monkeypatch, capsys):
+def test_a_library_that_is_missing_is_named(picture, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    said = refused(capsys, *filtering(photo, photo.with_name("out.png")))
+    said = refused(capsys, *filtering(picture, picture.with_name("out.png")))
     assert said == "torch-conv filter: Pillow is not installed: pip install 'torch-conv[cli]'"
 
 
-def test_a_file_that_appears_meanwhile_is_not_overwritten(photo, monkeypatch, capsys):
-    out = photo.with_name("out.png")
+def test_a_file_that_appears_meanwhile_is_not_overwritten(picture, monkeypatch, capsys):
+    out = picture.with_name("out.png")
     plain = torch_conv.box_blur
 
     def box_blur(*args, **kwargs):
@@ -314,33 +314,33 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(photo, monkeypatch, ca
         return plain(*args, **kwargs)
 
     monkeypatch.setattr(torch_conv, "box_blur", box_blur)
-    assert refused(capsys, *filtering(photo, out)) == f"torch-conv filter: {out} exists already; --force replaces it"
+    assert refused(capsys, *filtering(picture, out)) == f"torch-conv filter: {out} exists already; --force replaces it"
     assert out.read_bytes() == b"somebody's"
-    assert sorted(photo.parent.iterdir()) == [photo, out]
-    assert run(*filtering(photo, out, "--force")) == 0
+    assert sorted(picture.parent.iterdir()) == [picture, out]
+    assert run(*filtering(picture, out, "--force")) == 0
     assert out.read_bytes() != b"somebody's"
 
 
-def test_a_file_system_without_hard_links(photo, monkeypatch, capsys):
+def test_a_file_system_without_hard_links(picture, monkeypatch, capsys):
     def link(*args, **kwargs):
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", link)
-    out = photo.with_name("out.png")
-    assert run(*filtering(photo, out)) == 0
-    assert sorted(photo.parent.iterdir()) == [photo, out]
+    out = picture.with_name("out.png")
+    assert run(*filtering(picture, out)) == 0
+    assert sorted(picture.parent.iterdir()) == [picture, out]
 
 
-def test_names_of_files_do_not_steer_the_terminal(photo, capsys):
+def test_names_of_files_do_not_steer_the_terminal(picture, capsys):
     name = "a\x1b[2Jb\n.png"
-    assert run(*filtering(photo, photo.with_name(name))) == 0
+    assert run(*filtering(picture, picture.with_name(name))) == 0
     assert capsys.readouterr().out.endswith("/a\\x1b[2Jb\\n.png: box, 60 x 40 pixels, RGB, 8 bits, on cpu\n")
     for arguments in (
-        filtering(photo.with_name("\x1b[2J.png"), photo.with_name("out.png")),
-        [*filtering(photo, photo.with_name("out.png")), "--device", "\x1b[2J"],
+        filtering(picture.with_name("\x1b[2J.png"), picture.with_name("out.png")),
+        [*filtering(picture, picture.with_name("out.png")), "--device", "\x1b[2J"],
         ["filter", "--\x1b[2J"],
         ["bench", "\x1b[2J"],
-        ["report", photo.with_name("\x1b[2J.json")],
+        ["report", picture.with_name("\x1b[2J.json")],
     ):
         assert "\x1b" not in refused(capsys, *arguments)
 

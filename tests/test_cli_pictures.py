@@ -39,7 +39,7 @@ def png(path, array, kind, chunks=(), behind=()):
 
 
 def through(path, *options, name="identity", out="out.png"):
-    """What a filter makes of a file, (H, W, C), as other libraries read it."""
+    """The filtered file, (H, W, C), as other libraries read it."""
     target = path.with_name(out)
     assert run("filter", path, target, "--device", "cpu", "--filter", name, *options) == 0
     if target.suffix == ".png":
@@ -57,19 +57,19 @@ def same(found, expected):
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("suffix", ["png", "tif"])
 def test_both_depths_come_out_as_they_went_in(tmp_path, suffix, channels, pixels, out):
-    photo, array = tmp_path / f"in.{suffix}", pixels[..., 0] if channels == 1 else pixels[..., :3]
+    picture, array = tmp_path / f"in.{suffix}", pixels[..., 0] if channels == 1 else pixels[..., :3]
     if suffix == "png":
-        png(photo, array, 0 if channels == 1 else 2)
+        png(picture, array, 0 if channels == 1 else 2)
     else:
-        tifffile.imwrite(photo, array, photometric="minisblack" if channels == 1 else "rgb")
-    same(through(photo, out=out), array)
+        tifffile.imwrite(picture, array, photometric="minisblack" if channels == 1 else "rgb")
+    same(through(picture, out=out), array)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_16_bits_are_filtered_as_uint16(tmp_path, channels):
-    photo, array = tmp_path / "in.png", DEEP[..., :channels]
-    png(photo, array, 0 if channels == 1 else 2)
-    found = through(photo, "--size", "7", "--sigma", "1.5", name="gaussian", out="out.tif")
+    picture, array = tmp_path / "in.png", DEEP[..., :channels]
+    png(picture, array, 0 if channels == 1 else 2)
+    found = through(picture, "--size", "7", "--sigma", "1.5", name="gaussian", out="out.tif")
     expected = torch_conv.gaussian_blur2d(torch.from_numpy(array.copy()).permute(2, 0, 1), 7, 1.5)
     same(found, expected.permute(1, 2, 0).numpy())
 
@@ -87,9 +87,9 @@ def test_16_bits_are_filtered_as_uint16(tmp_path, channels):
 )
 @pytest.mark.parametrize("channels", [1, 3])
 def test_forms_of_tiff(tmp_path, channels, options):
-    photo, array = tmp_path / "in.tif", DEEP[..., 0] if channels == 1 else DEEP[..., :3]
-    tifffile.imwrite(photo, array, photometric="minisblack" if channels == 1 else "rgb", **options)
-    same(through(photo), array)
+    picture, array = tmp_path / "in.tif", DEEP[..., 0] if channels == 1 else DEEP[..., :3]
+    tifffile.imwrite(picture, array, photometric="minisblack" if channels == 1 else "rgb", **options)
+    same(through(picture), array)
 
 
 @pytest.mark.parametrize("pixels", [DEEP, BYTES], ids=["16 bits", "8 bits"])
@@ -115,16 +115,16 @@ UPRIGHT = {
 @pytest.mark.parametrize("form", ["grey tif", "rgb tif", "rgb tif big", "rgb tif swapped", "grey png", "rgb png"])
 def test_pictures_come_out_upright(tmp_path, form, pixels, orientation):
     colours, suffix, *how = form.split()
-    photo, array = tmp_path / f"in.{suffix}", pixels[..., 0] if colours == "grey" else pixels[..., :3]
+    picture, array = tmp_path / f"in.{suffix}", pixels[..., 0] if colours == "grey" else pixels[..., :3]
     if suffix == "png":
         exif = pil.Exif()
         exif[274] = orientation
-        png(photo, array, 0 if colours == "grey" else 2, [(b"eXIf", exif.tobytes()[6:])])
+        png(picture, array, 0 if colours == "grey" else 2, [(b"eXIf", exif.tobytes()[6:])])
     else:
         kind = "minisblack" if colours == "grey" else "rgb"
         layout = {"bigtiff": "big" in how, "byteorder": ">" if "swapped" in how else "<"}
-        tifffile.imwrite(photo, array, photometric=kind, extratags=[(274, "H", 1, orientation, True)], **layout)
-    same(through(photo), UPRIGHT[orientation](array))
+        tifffile.imwrite(picture, array, photometric=kind, extratags=[(274, "H", 1, orientation, True)], **layout)
+    same(through(picture), UPRIGHT[orientation](array))
 
 
 @pytest.mark.parametrize("pixels", [DEEP, BYTES], ids=["16 bits", "8 bits"])
@@ -149,18 +149,20 @@ def test_16_bits_are_decoded_once(tmp_path, monkeypatch):
 
 
 def test_a_jpeg_is_turned_and_its_previews_are_left_out(tmp_path):
-    exif, photo = pil.Exif(), pil.fromarray(cv2.GaussianBlur(BYTES[..., :3], (0, 0), 3))
+    exif, picture = pil.Exif(), pil.fromarray(cv2.GaussianBlur(BYTES[..., :3], (0, 0), 3))
     exif[274] = 6
-    photo.save(tmp_path / "in.jpg", "MPO", exif=exif, save_all=True, append_images=[photo.resize((4, 4))], quality=100)
+    picture.save(
+        tmp_path / "in.jpg", "MPO", exif=exif, save_all=True, append_images=[picture.resize((4, 4))], quality=100
+    )
     found = through(tmp_path / "in.jpg").astype(int)
-    assert abs(found - np.rot90(np.asarray(photo).astype(int), -1)).max() <= 4  # JPEG's own error
+    assert abs(found - np.rot90(np.asarray(picture).astype(int), -1)).max() <= 4  # JPEG's own error
 
 
 def test_palettes_become_rgb_and_bits_grey(tmp_path):
-    photo = pil.fromarray(BYTES[..., :3]).quantize(16)
+    picture = pil.fromarray(BYTES[..., :3]).quantize(16)
     for name in ("p.png", "p.gif", "p.tif"):
-        photo.save(tmp_path / name)
-        same(through(tmp_path / name, "--force"), np.asarray(photo.convert("RGB")))
+        picture.save(tmp_path / name)
+        same(through(tmp_path / name, "--force"), np.asarray(picture.convert("RGB")))
     bits = pil.fromarray(BYTES[..., 0]).convert("1")
     for name in ("b.png", "b.tif"):
         bits.save(tmp_path / name)
@@ -170,34 +172,34 @@ def test_palettes_become_rgb_and_bits_grey(tmp_path):
 @pytest.mark.parametrize("pixels", [DEEP, BYTES], ids=["16 bits", "8 bits"])
 @pytest.mark.parametrize("kind", [4, 6], ids=["grey", "rgb"])
 def test_transparency_is_asked_about(tmp_path, capsys, kind, pixels):
-    photo, full = tmp_path / "in.png", np.iinfo(pixels.dtype).max
+    picture, full = tmp_path / "in.png", np.iinfo(pixels.dtype).max
     array = pixels[..., [0, 3] if kind == 4 else [0, 1, 2, 3]].copy()
-    png(photo, array, kind)
-    said = refused(capsys, "filter", photo, tmp_path / "out.png", "--filter", "box", "--device", "cpu")
+    png(picture, array, kind)
+    said = refused(capsys, "filter", picture, tmp_path / "out.png", "--filter", "box", "--device", "cpu")
     beneath = "--background white or black says what lies beneath them"
-    assert said == f"torch-conv filter: {photo} has transparent pixels: {beneath}"
+    assert said == f"torch-conv filter: {picture} has transparent pixels: {beneath}"
     colours, share = array[..., :-1].astype(np.float64), array[..., -1:] / full
     for name, value in (("white", full), ("black", 0)):
         expected = np.rint(colours * share + value * (1 - share)).astype(pixels.dtype)
-        same(through(photo, "--background", name, "--force"), expected)
+        same(through(picture, "--background", name, "--force"), expected)
     array[..., -1] = full  # nothing shines through: nothing is asked
-    png(photo, array, kind)
-    same(through(photo, "--force"), array[..., :-1])
+    png(picture, array, kind)
+    same(through(picture, "--force"), array[..., :-1])
 
 
 @pytest.mark.parametrize("pixels", [DEEP, BYTES], ids=["16 bits", "8 bits"])
 @pytest.mark.parametrize("kind", [0, 2], ids=["grey", "rgb"])
 def test_a_colour_may_be_transparent(tmp_path, capsys, kind, pixels):
-    photo, array = tmp_path / "in.png", pixels[..., : 1 if kind == 0 else 3]
-    png(photo, array, kind, [(b"tRNS", struct.pack(f">{array.shape[2]}H", *array[2, 3]))])
-    assert "transparent pixels" in refused(capsys, "filter", photo, tmp_path / "out.png", "--filter", "box")
+    picture, array = tmp_path / "in.png", pixels[..., : 1 if kind == 0 else 3]
+    png(picture, array, kind, [(b"tRNS", struct.pack(f">{array.shape[2]}H", *array[2, 3]))])
+    assert "transparent pixels" in refused(capsys, "filter", picture, tmp_path / "out.png", "--filter", "box")
     there = (array == array[2, 3]).all(-1, keepdims=True)
-    same(through(photo, "--background", "black"), np.where(there, array.dtype.type(0), array))
+    same(through(picture, "--background", "black"), np.where(there, array.dtype.type(0), array))
 
 
 def written(path, kind):
     """A file of that kind which cannot be filtered."""
-    photo = pil.fromarray(BYTES[..., :3])
+    picture = pil.fromarray(BYTES[..., :3])
     if kind == "missing":
         return
     if kind == "folder":
@@ -209,11 +211,11 @@ def written(path, kind):
     elif kind == "avif":  # not every Pillow writes one
         path.write_bytes(b"\0\0\0\x1cftypavif" + bytes(64))
     elif kind == "cmyk":
-        photo.convert("CMYK").save(path, "JPEG")
+        picture.convert("CMYK").save(path, "JPEG")
     elif kind == "pages":
         tifffile.imwrite(path, np.stack([BYTES[..., 0]] * 2))
     elif kind == "moving":
-        photo.save(path, "GIF", save_all=True, append_images=[photo.rotate(90)])
+        picture.save(path, "GIF", save_all=True, append_images=[picture.rotate(90)])
     elif kind in ("int16", "float32", "uint32"):
         tifffile.imwrite(path, BYTES[..., 0].astype(kind))
     elif kind == "channels":
@@ -232,7 +234,7 @@ def written(path, kind):
             content = path.with_name(f"{path.name}.{form[4:]}").read_bytes()
             path.with_name(f"{path.name}.{form[4:]}").unlink()
         else:
-            photo.save(path, form)
+            picture.save(path, form)
             content = path.read_bytes()
         path.write_bytes(content[: int(len(content) * float(share))])
 
@@ -274,12 +276,12 @@ BITS = "must have up to 8 or 16 bits a channel, unsigned, got"
     ],
 )
 def test_pictures_that_cannot_be_read(tmp_path, capfd, kind, sentence):
-    photo = tmp_path / "in.png"  # its content says what it is
-    written(photo, kind)
+    picture = tmp_path / "in.png"  # its content decides the format
+    written(picture, kind)
     capfd.readouterr()
     before = sorted(tmp_path.iterdir())
-    said = refused(capfd, "filter", photo, tmp_path / "out.png", "--filter", "box", "--device", "cpu")
-    assert said == f"torch-conv filter: {sentence.replace('IN', str(photo), 1)}"
+    said = refused(capfd, "filter", picture, tmp_path / "out.png", "--filter", "box", "--device", "cpu")
+    assert said == f"torch-conv filter: {sentence.replace('IN', str(picture), 1)}"
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -311,7 +313,7 @@ def test_many_pixels_are_read(tmp_path, suffix):
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path, capfd):
     png(tmp_path / "in.png", BYTES[..., :3], 2)
     content = bytearray((tmp_path / "in.png").read_bytes())
-    content[16:24] = struct.pack(">II", 60000, 50000)  # what the header says
+    content[16:24] = struct.pack(">II", 60000, 50000)  # the header's numbers
     content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
     (tmp_path / "in.png").write_bytes(content)
     said = refused(capfd, "filter", tmp_path / "in.png", tmp_path / "out.png", "--filter", "box", "--device", "cpu")
@@ -333,14 +335,14 @@ def test_limit_of_pillow_is_not_changed(tmp_path, monkeypatch):
             return real(self)
 
         monkeypatch.setattr(module, "load", load)
-    photo = pil.fromarray(BYTES[..., :3])
+    picture = pil.fromarray(BYTES[..., :3])
     for suffix in ("png", "jpg", "gif", "webp", "tif"):
-        photo.save(tmp_path / f"in.{suffix}")
+        picture.save(tmp_path / f"in.{suffix}")
         assert read_picture(tmp_path / f"in.{suffix}").shape == (3, H, W)
     png(tmp_path / "in.png", BYTES[..., :3], 2)
     with pytest.raises(UsageError, match=rf"must have at most 99 pixels, got {W} x {H}$"):
         read_picture(tmp_path / "in.png", most_pixels=99)
-    pages = [photo, pil.fromarray(BYTES[::-1, ::-1, :3].copy())]
+    pages = [picture, pil.fromarray(BYTES[::-1, ::-1, :3].copy())]
     pages[0].save(tmp_path / "in.gif", save_all=True, append_images=pages[1:], disposal=2)
     with pytest.raises(UsageError, match="must (have no more pixels than Pillow reads|hold one picture)"):
         read_picture(tmp_path / "in.gif")

@@ -1,6 +1,6 @@
 """compat.cv2 against OpenCV: every function over its arguments, dtypes and depths.
 
-Floats may differ by the rounding of sums. Integers may differ by one where a sum lies near the middle of two of them;
+Floats may differ by the rounding of sums. Integers may differ by one where a sum is near the middle of two of them;
 the share of such pixels is bounded. A comment gives the reason of each wider bound.
 """
 
@@ -70,7 +70,7 @@ def agree(name, x, *args, taps=1.0, share=0.005, in_float32=False, **kwargs):
 
 
 def takes(name, dtype, depth, *args, **kwargs):
-    """Whether OpenCV has this combination, which both then must; a refusal of ours names what is taken."""
+    """Whether OpenCV accepts this combination; compat.cv2 must agree, and its refusal names the accepted values."""
     x = image((5, 6), dtype)
     try:
         getattr(cv2, name)(x, depth, *args, **kwargs)
@@ -84,7 +84,7 @@ def takes(name, dtype, depth, *args, **kwargs):
     return True
 
 
-PLACES = [  # border, whether the anchor lies at the last row and at the last column, delta
+PLACES = [  # border, whether the anchor is at the last row and at the last column, delta
     (cv2.BORDER_CONSTANT, False, False, 0),
     (cv2.BORDER_REPLICATE, True, False, 0),
     (cv2.BORDER_REFLECT, False, False, 3.3),

@@ -1,4 +1,4 @@
-"""compat.cv2 beside OpenCV: its names and defaults, what goes in, what comes out and where to, what is refused."""
+"""compat.cv2 has OpenCV's names, defaults, forms of arguments and results, and refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torch_conv.compat import cv2 as ours  # noqa: E402
 
 
 def call_of(name, x):
-    """The function's results with nothing but what must be given."""
+    """The function's results with the required arguments only."""
     args = {
         "filter2D": (-1, window(4, 3)),
         "sepFilter2D": (-1, window(3), window(4)),
@@ -90,7 +90,7 @@ def test_channels_are_read_through_their_strides(device, name):
     planes = torch.from_numpy(image((4, 14, 15), "float32")).to(device)
     call = call_of(name, planes.permute(1, 2, 0))
     got = call(ours)
-    assert got.permute(2, 0, 1).is_contiguous()  # as the image lay
+    assert got.permute(2, 0, 1).is_contiguous()  # the image's layout
     assert close(got, call(ours, planes.permute(1, 2, 0).contiguous()).cpu())
     wide = torch.from_numpy(image((14, 30, 7), "float32")).to(device)
     part = wide[2:, 3:20:2, 1:5]

@@ -1,4 +1,4 @@
-"""torch_conv.compat.scipy_ndimage beside scipy.ndimage: results over dtypes, modes, windows and axes."""
+"""torch_conv.compat.scipy_ndimage has scipy.ndimage's results over dtypes, modes, windows and axes."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_derivatives(dtype, output):
 
 @pytest.mark.parametrize("level", [1, 3, 7, 100, 200, 255])
 def test_flat_images_come_out_as_scipys(level):
-    """The sum lies within rounding of an integer everywhere: its order decides what it is cut to."""
+    """The sum is within rounding of an integer everywhere: its order decides the integer."""
     image = np.full((24, 31), level, np.uint8)
     for sigma in (0.6, 1.0, 1.7, 3.3):
         agree("gaussian_filter", image, sigma)
@@ -234,11 +234,11 @@ def test_numbers_that_are_none(special, cval):
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize(("mode", "pad"), [("reflect", "symmetric"), ("mirror", "reflect"), ("wrap", "wrap")])
 def test_windows_that_reach_far_beyond_a_short_axis(mode, pad, n):
-    """As documented, where scipy's own correlate reads other pixels from four lengths on with `reflect`."""
+    """The documented extension; scipy's own correlate reads other pixels from four lengths on with `reflect`."""
     image = noise((n,), "float64")
-    for reach in (1, 4 * n - 1, 4 * n, 30):
-        window = np.arange(2 * reach + 1.0)
-        extended = np.pad(image, reach, pad)
+    for radius in (1, 4 * n - 1, 4 * n, 30):
+        window = np.arange(2 * radius + 1.0)
+        extended = np.pad(image, radius, pad)
         expected = np.array([(extended[i : i + len(window)] * window).sum() for i in range(n)])
         compare(ours.correlate(image, window, mode=mode), expected, window.sum())
         compare(ours.correlate1d(image, window, mode=mode), expected, window.sum())
@@ -253,7 +253,7 @@ def test_tiny_taps():
 
 
 def test_a_mean_keeps_nan_and_inf_in_their_windows():
-    """Where scipy's running sum drags them along to the end of the line."""
+    """scipy's running sum carries NaN and infinities to the end of the line."""
     image = np.array([1.0, 2, np.nan, 4, 5, 6, np.inf, 8, 9])
     expected = [4 / 3, np.nan, np.nan, np.nan, 5, np.inf, np.inf, np.inf, 26 / 3]
     np.testing.assert_allclose(ours.uniform_filter1d(image, 3), expected)

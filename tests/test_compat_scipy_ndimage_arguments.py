@@ -1,4 +1,4 @@
-"""torch_conv.compat.scipy_ndimage beside scipy.ndimage: forms of arguments and results, and sentences of refusals."""
+"""torch_conv.compat.scipy_ndimage has scipy.ndimage's forms of arguments and results, and refuses in one sentence."""
 
 from __future__ import annotations
 

@@ -105,9 +105,9 @@ def test_no_results_but_those_of_the_sums(name, dtype):
 def test_no_memory_but_for_results(name, dtype):
     """Neither torch's, nor numpy's, nor the library's: no copy in float64."""
     small, image = (torch.from_numpy(noise(shape, dtype)) for shape in ((16, 40, 40), (64, 256, 256)))
-    CALLS[name](ours, small)  # what a first call loads is not the call's
+    CALLS[name](ours, small)  # memory that a first call loads does not count
     results = image.dim() if "laplace" in name or "magnitude" in name else 1
-    kept = image.nbytes + (4 << 20)  # what the C library may keep of freed memory, and blocks of 128 KB a thread
+    kept = image.nbytes + (4 << 20)  # freed memory that the C library may keep, and blocks of 128 KB a thread
     assert peak_growth(lambda: CALLS[name](ours, image)) <= results * image.nbytes + kept
 
 

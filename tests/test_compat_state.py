@@ -14,7 +14,7 @@ from torch_conv.compat import cv2 as fast  # noqa: E402
 from torch_conv.compat import torchvision  # noqa: E402
 
 WINDOW, ROW = np.array([[0.3, -1.0, 0.2]], np.float32), np.array([0.3, -1.0, 0.2])
-# Sizes that no other test asks for, so that no window is remembered before.
+# No other test uses these sizes, so that the cache holds none of their windows.
 CALLS = {
     "filter2D": lambda a: fast.filter2D(a, -1, WINDOW, delta=1.5),
     "filter2D by a tuple": lambda a: fast.filter2D(a, -1, (0.3, -1.0, 0.2)),

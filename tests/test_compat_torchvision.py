@@ -65,7 +65,7 @@ def check(got, expected):
         assert error.max() <= TOLERANCE[got.dtype]
     else:
         assert error.max() <= 1
-        # Both round float32 half to even: only sums that lie within rounding of the middle may differ. Two thirds of
+        # Both round float32 half to even: only sums within rounding of the middle may differ. Two thirds of
         # float32's digits are before the point in int32.
         assert (error > 0).double().mean() <= (0.002 if got.dtype.itemsize == 1 else 0.05)
 
@@ -166,7 +166,7 @@ def test_other_modes_are_refused_as_there(mode):
 
 
 x = torch.zeros(1, 9, 9)
-REFUSED = [  # type of error, arguments, what torchvision says
+REFUSED = [  # type of error, arguments, torchvision's message
     (ValueError, (x, [3]), "If kernel_size is a sequence its length should be 2. Got 1"),
     (ValueError, (x, [3, 3, 3]), "If kernel_size is a sequence its length should be 2. Got 3"),
     (ValueError, (x, 4), "kernel_size should have odd and positive integers. Got [4, 4]"),

@@ -205,7 +205,7 @@ def test_function_and_operator_are_one(device, axes, kwargs):
 @pytest.mark.parametrize("axes", AXES)
 @pytest.mark.parametrize("padding_mode", ["zeros", "circular"])
 def test_lists_of_one_serve_every_axis(device, axes, padding_mode):
-    """As in F.convNd."""
+    """The results are those of F.convNd."""
     image, weight = depthwise_call(axes, device)
     got = ours(axes)(image, weight, None, [2], [1], [2], 3, padding_mode=padding_mode)
     assert_same_bits(got, ours(axes)(image, weight, None, 2, 1, 2, 3, padding_mode=padding_mode))

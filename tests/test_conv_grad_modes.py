@@ -46,7 +46,7 @@ def conv_of(axes):
 
 
 def strides(t):
-    """Those that matter: of a dimension of one, torch leaves what comes."""
+    """The strides of dimensions of more than one; torch leaves the others undefined."""
     return [stride for stride, size in zip(t.stride(), t.shape, strict=True) if size > 1]
 
 
@@ -113,7 +113,7 @@ def test_traces(device, layer, bank, without_tf32):
 
 
 class Wrapped(torch.Tensor):
-    """What knows torch's operators by taking them apart, as a DTensor or a quantized weight does."""
+    """A tensor class that decomposes torch's operators, as a DTensor or a quantized weight does."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -211,7 +211,7 @@ def test_meta_weights_are_refused_with_gradients_too(device):
 
 
 class Types(TorchDispatchMode):
-    """The dtypes of what goes to torch's convolutions."""
+    """The dtypes of the arguments of torch's convolutions."""
 
     def __init__(self):
         super().__init__()
@@ -250,7 +250,7 @@ def test_half_precision_on_the_cpu_is_never_handed_to_torch(axes):
     torch.testing.assert_close(tangent, conv(image, weight, **options), rtol=1e-2, atol=1e-2)
 
 
-# What torch raises in a call that was handed to it
+# Errors that torch raises in a call that was handed to it
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_dtypes_that_torch_refuses(device, axes, groups):
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_no_images_may_have_no_pixels(device, axes):
-    """What F.convNd takes and refuses of a batch of none."""
+    """An empty batch is served or refused as F.convNd does."""
     conv, theirs = conv_of(axes)
     for k in (1, 2, 3):
         weight = make_window((2, 1, *[k] * axes), device=device)

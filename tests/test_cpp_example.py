@@ -1,4 +1,4 @@
-"""examples/cpp by its README's commands: exported, built, run without Python, and what it says of a wrong result."""
+"""examples/cpp by its README's commands: exported, built, run without Python, and its message for a wrong result."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_runs_on_the_current_stream(cuda, name):
 
 
 def test_a_host_window_may_go_at_once(cuda):
-    """The call has taken what it needs when it returns, also while the GPU is busy with something else."""
+    """The call has copied its arguments when it returns, also while the GPU is busy with other work."""
     image, kernel = make_image((2, 3, 40, 64), device=cuda), make_window((41, 40))
     expected = torch_conv.filter2d(image, kernel)
     torch.cuda._sleep(50_000_000)
@@ -114,11 +114,11 @@ def test_a_host_window_may_go_at_once(cuda):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_extra_memory(cuda, name):
-    """One-launch filters allocate their result and nothing else; taps and row results are small beside an image."""
+    """One-launch filters allocate their result only; taps and results of rows are small in comparison with an image."""
     image, kernel = make_image((2, 3, 256, 512), device=cuda), make_window((3, 3), device=cuda)
     CALLS[name](image, kernel)
     torch.cuda.synchronize()
-    gc.collect()  # what earlier tests left must not be freed in between
+    gc.collect()  # memory of earlier tests must not be freed in between
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     got = CALLS[name](image, kernel)

@@ -215,14 +215,14 @@ def test_non_finite_pixels_reach_their_windows_only(device, pinned, dtype, k, va
 
 def check_finite_alike(pinned, image, weight):
     padding = tuple(k // 2 for k in weight.shape[2:])
-    reached = ~conv(image.cpu(), weight.cpu(), padding=padding).isfinite()
-    assert reached.any() and not reached.all()
+    not_finite = ~conv(image.cpu(), weight.cpu(), padding=padding).isfinite()
+    assert not_finite.any() and not not_finite.all()
     for variant in ["", *CHAINS, *MMA] if image.is_cuda else [""]:
         way = "tensor_core" if variant in MMA else "direct"
         if way == "tensor_core" and image.dtype not in HALVES:
             continue
         got = pinned(variant, lambda way=way: conv(image, weight, algorithm=way, padding=padding))
-        assert got is None or torch.equal(~got.isfinite().cpu(), reached), variant
+        assert got is None or torch.equal(~got.isfinite().cpu(), not_finite), variant
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])

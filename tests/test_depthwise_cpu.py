@@ -35,7 +35,7 @@ def test_windows(dtype, k, layout):
 @pytest.mark.parametrize("k", [3, 5, 7])
 @pytest.mark.parametrize("side", [1, 2, 3, 4, 6, 7, 8, 14, 16, 23, 28, 56, 65])
 def test_sizes(side, k, layout):
-    """Maps below the window, and what fills tiles or leaves some columns and rows over."""
+    """Maps smaller than the window, maps of whole tiles, and maps of whole tiles and some columns and rows."""
     check(*case(torch.float32, 9, side, max(1, side - 1), k, k, n=1), layout=layout, padding=(k // 2, k // 2))
     check(*case(torch.bfloat16, 9, max(1, side - 1), side, k, k, n=1), layout=layout, padding=(k // 2, k // 2))
 
@@ -84,7 +84,7 @@ def test_multipliers(dtype, multiplier, layout):
 @pytest.mark.parametrize("side", [1, 5, 7, 14, 28, 57])
 @pytest.mark.parametrize("k", [3, 5, 7])
 def test_planes(k, side, dtype, monkeypatch):
-    """Where other variants come first."""
+    """Calls for which other variants come first."""
     monkeypatch.setenv("TORCH_CONV_VARIANT", "planes")
     check(*case(dtype, 9, side, side + 1, k, k, n=1), padding=(k // 2, k // 2))
     check(*case(dtype, 9, side, side + 1, k, k, n=1), padding=(k // 2, k // 2), stride=(2, 2))

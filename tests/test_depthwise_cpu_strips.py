@@ -21,7 +21,7 @@ WINDOWS = {  # and steps, which have a loop of their own
 
 
 def agree(got, expected):
-    """The same bits, and NaN in the same places."""
+    """Both tensors have equal bits, and NaN at equal positions."""
     assert torch.equal(got.isnan(), expected.isnan())
     assert_same_bits(got.nan_to_num(3.0), expected.nan_to_num(3.0))
 
@@ -195,7 +195,7 @@ def test_plans_of_maps(k, width, channels, layout, expected):
 
 @pytest.mark.skipif(not instructions("block_pairs"), reason="no AVX512-BF16")
 def test_plans_of_rows_and_of_signals():
-    """Turning costs as much as a tap or two: signals and wide rows of few taps lie as they are."""
+    """Turning costs as much as a tap or two: signals and wide rows of few taps are not transposed."""
     weight = torch.ones(64, 1, 3, 3, dtype=torch.bfloat16)
     for width, expected in ((40, "block_pairs"), (100, "planes")):  # rows apart are no strips
         image = torch.ones(1, 64, 9, width, dtype=torch.bfloat16)

@@ -66,13 +66,15 @@ def leave_behind(rank: int, file: str, answers: mp.Queue) -> None:
 def test_a_rank_that_is_gone_is_noticed(tmp_path):
     answers = processes.context().Queue()
     ranks = ranks_of(leave_behind, f"{tmp_path}/meet", answers)
-    told = dict(answers.get(timeout=150) for _ in range(4))
+    messages = dict(answers.get(timeout=150) for _ in range(4))
     for process in ranks:
         process.join(timeout=30)
-    assert told["compared"].startswith("filter2d: the exchange between ranks failed: ")
-    assert told["exchanged"].startswith("filter2d: an earlier call failed on this rank, and the others do not wait: ")
-    assert told["halo"].startswith("halo_exchange: the exchange between ranks failed: ")
-    assert told["destroyed"] == "filter2d: torch.distributed has no process group"
+    assert messages["compared"].startswith("filter2d: the exchange between ranks failed: ")
+    assert messages["exchanged"].startswith(
+        "filter2d: an earlier call failed on this rank, and the others do not wait: "
+    )
+    assert messages["halo"].startswith("halo_exchange: the exchange between ranks failed: ")
+    assert messages["destroyed"] == "filter2d: torch.distributed has no process group"
 
 
 def run_out_of_memory(rank: int, file: str, answers: mp.Queue) -> None:
@@ -101,12 +103,12 @@ def run_out_of_memory(rank: int, file: str, answers: mp.Queue) -> None:
 def test_a_rank_without_memory_for_its_result_goes_on(tmp_path):
     answers = processes.context().Queue()
     ranks = ranks_of(run_out_of_memory, f"{tmp_path}/meet", answers)
-    told = dict(answers.get(timeout=60) for _ in range(4))
+    messages = dict(answers.get(timeout=60) for _ in range(4))
     for process in ranks:
         process.join(timeout=30)
     for name in ("cached", "with a gradient"):
-        assert told[f"{name}, rank 0"] == ("True", "True", "True")
-        assert told[f"{name}, rank 1"] == ("True", "OutOfMemoryError: no memory", "True")
+        assert messages[f"{name}, rank 0"] == ("True", "True", "True")
+        assert messages[f"{name}, rank 1"] == ("True", "OutOfMemoryError: no memory", "True")
 
 
 def fail_before_an_exchange(rank: int, file: str, answers: mp.Queue) -> None:
@@ -138,10 +140,10 @@ def fail_before_an_exchange(rank: int, file: str, answers: mp.Queue) -> None:
 def test_a_compared_call_from_the_cache_fails_on_all_ranks(tmp_path):
     answers = processes.context().Queue()
     ranks = ranks_of(fail_before_an_exchange, f"{tmp_path}/meet", answers)
-    told = dict(answers.get(timeout=60) for _ in range(4))
+    messages = dict(answers.get(timeout=60) for _ in range(4))
     for process in ranks:
         process.join(timeout=30)
-    assert told["no memory, rank 0"] == ("True", "RankError: filter2d: rank 1 refused the call", "True")
-    assert told["no memory, rank 1"] == ("True", "OutOfMemoryError: no memory", "True")
+    assert messages["no memory, rank 0"] == ("True", "RankError: filter2d: rank 1 refused the call", "True")
+    assert messages["no memory, rank 1"] == ("True", "OutOfMemoryError: no memory", "True")
     for rank in (0, 1):
-        assert told[f"no connection, rank {rank}"] == ("filter2d: no connection", True)
+        assert messages[f"no connection, rank {rank}"] == ("filter2d: no connection", True)

@@ -36,7 +36,7 @@ if not MIGRATE.exists():
 
 C = 4
 IMAGE = make_image((2, C, 20, 21))
-# What the lines of a section speak of.
+# The libraries of a section's lines.
 NAMES = {
     "kornia": {"x": IMAGE, "k": make_window((1, 3, 5)), "kx": make_window((1, 5)), "ky": make_window((1, 3))},
     "torch.nn.functional and torch.nn": {"x": IMAGE, "w": make_window((C, 1, 7, 7)), "b": make_window((C,)), "C": C},
@@ -45,7 +45,7 @@ NAMES = {
     "OpenCV": {"img": make_image((20, 21, 3), torch.uint8).numpy()},
     "causal-conv1d": {"x": make_image((2, C, 30)), "w": make_window((C, 4)), "state": make_image((2, C, 3))},
 }
-# What is called of that which a line imports.
+# The calls of the names that a line imports.
 IMPORTED = {
     "gaussian_blur": "gaussian_blur(img, [5, 3], [1.5, 0.5])",
     "gaussian_filter": "gaussian_filter(a, 2.0)",
@@ -71,7 +71,7 @@ def lines_of(cell):
 
 
 def run(line, names):
-    """What a line gives: its expression's value, or those of calls of what it imports."""
+    """The value of a line: its expression's, or those of calls of the names that it imports."""
     for short, whole in ELLIPSIS.items():
         line = line.replace(short, whole)
     *statements, last = ast.parse(line).body
@@ -115,7 +115,7 @@ def test_old_and_new_lines(section, old, new):
     if new.startswith("the same names in"):
         after = [line.replace("kornia.filters", after[0]) for line in before]
     assert before
-    for old_line, new_line in zip(before, after[: len(before)], strict=True):  # what follows are words about it
+    for old_line, new_line in zip(before, after[: len(before)], strict=True):  # prose follows
         for got, expected in zip(run(new_line, names), run(old_line, names), strict=True):
             same(got, expected, names)
 
@@ -131,7 +131,7 @@ def test_documents_name_the_served_functions(section, module):
 def test_differences_from_kornia():
     kornia = pytest.importorskip("kornia")
     window = make_window((1, 4, 2))
-    odd = F.pad(window, (1, 0, 1, 0))  # as kornia would take it
+    odd = F.pad(window, (1, 0, 1, 0))  # in kornia's layout
     torch.testing.assert_close(torch_conv.filter2d(IMAGE, window), kornia.filters.filter2d(IMAGE, odd))
     image = make_image((20, 21), torch.uint8)
     exact = torch_conv.filter2d(image.double(), torch.full((2, 2), 0.25))
@@ -210,7 +210,7 @@ def named(pages):
 
 @pytest.fixture
 def with_photo(tmp_path, monkeypatch):
-    """An empty folder but for photo.jpg."""
+    """A folder that holds photo.jpg only."""
     image = pytest.importorskip("torchvision.io")
     image.write_jpeg(make_image((3, 60, 80), torch.uint8), str(tmp_path / "photo.jpg"))
     monkeypatch.chdir(tmp_path)
@@ -219,7 +219,7 @@ def with_photo(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", named(page for page in PAGES if snippets(page, "python")))
 def test_python_snippets(page, with_photo, monkeypatch):
-    """One after the other, as a reader would type them; what torchrun starts, under torchrun.
+    """The snippets run one after the other; those that torchrun starts run under torchrun.
 
     torch.compile traces and runs, without a compiler: Inductor, which takes half a minute, has tests/test_compile.py.
     """
@@ -326,7 +326,7 @@ def test_the_model_of_several_machines_is_its_table(capsys):
 
 
 def anchors(page):
-    """What a heading is called in a link, as GitHub and Python-Markdown make it."""
+    """The anchor of a heading, as GitHub and Python-Markdown make it."""
     titles = re.findall(
         r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE), re.MULTILINE
     )

@@ -72,7 +72,7 @@ def test_refused_calls_leak_nothing_on_the_cpu():
 @pytest.mark.cuda
 def test_refused_calls_leak_nothing_on_the_gpu(cuda):
     strange = ones(4, 3, 2, 40, 37).to(cuda).transpose(0, 1)
-    gc.collect()  # what earlier tests left must not be freed in between
+    gc.collect()  # memory of earlier tests must not be freed in between
     before = torch.cuda.memory_allocated()
     for _ in range(200):
         with pytest.raises(ValueError, match="stride"):

@@ -1,4 +1,4 @@
-"""What torch.vmap refuses: the sentences of one example, and what is not mapped."""
+"""Under torch.vmap, refusals have the sentences of one example; some arguments cannot be mapped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""explain: what a call would do, without doing it."""
+"""explain: the plan of a call, which does not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of memory, of a device or of torch: what the caller sees of them, and that the next call works."""
+"""Failures of memory, of a device or of torch raise their error, and the next call works."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ print(failed > 0)
 
 
 def test_a_convolution_that_memory_does_not_hold():
-    """By the operator: what torch raises of itself, the functions hand on."""
+    """The operator refuses; the functions pass on torch's own errors."""
     image = torch.zeros(1, 16, 1, 1).expand(1, 16, 2_000_000, 2_000_000)  # beyond every address space
     with pytest.raises(RuntimeError, match="out of memory|not enough memory") as caught:
         torch.ops.torch_conv.conv2d(image, torch.zeros(16, 16, 3, 3))

@@ -216,7 +216,7 @@ def test_plans_of_long_rows(monkeypatch, shape, options, launches):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", "9.0 132 232448 3.35e12")
     plans = str(torch_conv.explain(torch_conv.filter1d, torch.empty(shape), torch.rand(5), **options)).splitlines()
     assert len(plans) == launches
-    tile = "tile 124x32" if {"anchor", "padding"} & set(options) else "tile 128x32"  # what starts off 16 bytes
+    tile = "tile 124x32" if {"anchor", "padding"} & set(options) else "tile 128x32"  # 124: of unaligned views
     assert launches == 1 or tile in plans[-1]
     assert all("tile_tma" in plan for plan in plans) or "skip" in options.values()
 
@@ -235,7 +235,7 @@ CALLS = [
 
 @pytest.mark.parametrize(("shape", "window", "options"), CALLS, ids=str)
 def test_short_calls_are_the_whole_function(device, shape, window, options):
-    """From Python, along the last dimension, only what was given goes to the operator."""
+    """From Python, along the last dimension, only the given arguments go to the operator."""
     signal, kernel = make_image(shape, device=device), make_window(window, device=device)
     whole = torch_conv.filter1d(signal, kernel, **options, stride=1)
     assert_same_bits(torch_conv.filter1d(signal, kernel, **options), whole)

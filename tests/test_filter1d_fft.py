@@ -1,4 +1,4 @@
-"""filter1d by FFT along one dimension: errors, what stays where, the same bits, and when 'auto' takes it."""
+"""filter1d by FFT along one dimension: errors, NaN, equal bits, and the choice of 'auto'."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ def test_far_values_stay_in_their_neighbourhood(dim, k, far):
     torch.manual_seed(5)
     signal, kernel = torch.rand(4, 70000) + 15, torch.rand(k) - 0.3
     signal[0, 500], signal[1, 40000:41000], signal[2, -2:] = far, far, -far
-    reach = k // 2 + max(30, k // 2)
-    around = torch.nn.functional.pad(signal.abs()[None], (reach, reach))
-    around = torch.nn.functional.max_pool1d(around, 2 * reach + 1, 1)[0].double()
+    radius = k // 2 + max(30, k // 2)
+    around = torch.nn.functional.pad(signal.abs()[None], (radius, radius))
+    around = torch.nn.functional.max_pool1d(around, 2 * radius + 1, 1)[0].double()
     given = signal if dim == -1 else signal.t().contiguous()
     got, expected = (filter1d(given, kernel, dim=dim, algorithm=way) for way in ("fft", "direct"))
     if dim == -2:

@@ -36,7 +36,7 @@ def test_windows(cuda, pinned, dtype, size, shape):
     assert_same_bits(pinned("channels_mma", lambda: torch_conv.filter2d(given, window.to(cuda), "constant")), want)
     direct = torch_conv.filter2d(given, window.to(cuda), "constant", algorithm="direct")
     assert_same_bits(direct, torch_conv.filter2d(image, window, "constant", algorithm="direct"))
-    by_products = size[0] * size[1] > (9 if shape[1] % 16 == 0 else 25)  # what 'auto' takes
+    by_products = size[0] * size[1] > (9 if shape[1] % 16 == 0 else 25)  # the choice of 'auto'
     assert_same_bits(torch_conv.filter2d(given, window.to(cuda), "constant"), want if by_products else direct)
 
 

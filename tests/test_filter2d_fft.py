@@ -110,7 +110,7 @@ def test_error_bound(device, dtype, make):
     got = filter2d(image.to(device), window, algorithm="fft").cpu().double()
     for y, x in [(100, 100), (31, 500), (399, 1111), (468, 19), (300, 700)]:
         under = image[0, y - 31 : y + 32, x - 19 : x + 21].double() * window.double()
-        if dtype == torch.float64:  # what a product loses is far below the bound
+        if dtype == torch.float64:  # the error of a product is far below the bound
             under = under.flatten().tolist()
             expected = math.fsum(under)
         else:

@@ -1,4 +1,4 @@
-"""filter2d by FFT: tiles, when 'auto' takes it, and what explain says."""
+"""filter2d by FFT: tiles, the choice of 'auto', and the words of explain."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_one_negative_tap_or_pixel_may_make_negative_results(device):
 @pytest.mark.parametrize("options", [{}, {"stride": (2, 1)}, {"dilation": (1, 2)}])
 @pytest.mark.parametrize("shape", [(200, 200), (64, 300)])
 def test_valid_reads_nothing_outside(device, options, shape):
-    """Whatever the border is and its value: a tile's last rows and columns may lie there."""
+    """Any border and value: a tile's last rows and columns may be outside the image."""
     image, window = make_image(shape).to(device), make_window((33, 20))
     first = filter2d(image, window, padding="valid", algorithm="fft", **options)
     for border in BORDERS:

@@ -1,4 +1,4 @@
-"""filter2d in the formats people have: crops, photographs, any width, dilation and output dtype give the same bits.
+"""filter2d gives the same bits for crops, HWC images and any width, dilation and output dtype.
 
 Crops of one image with 'valid' windows are pieces of its result: by every layout, alignment and kernel.
 """
@@ -19,8 +19,8 @@ DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.int16
 CHAIN = {"algorithm": "direct"}
 
 
-def photograph(shape, dtype, device):
-    """(n, c, h, w) as photographs lie, (n, h, w, c)."""
+def make_hwc(shape, dtype, device):
+    """An image (n, c, h, w) with interleaved channels, (n, h, w, c) in memory."""
     return make_image(shape, dtype).permute(0, 2, 3, 1).contiguous().to(device).permute(0, 3, 1, 2)
 
 
@@ -29,11 +29,11 @@ def photograph(shape, dtype, device):
 def test_random_crops_of_one_image(device, dtype, channels):
     choose = random.Random(channels)
     planes = make_image((2, channels, 70, 301), dtype).to(device)
-    photo = photograph((2, channels, 70, 301), dtype, device)
+    hwc = make_hwc((2, channels, 70, 301), dtype, device)
     for size in [(3, 3), (5, 5), (4, 7), (9, 9)]:
         window = make_window(size) / 4
         whole = torch_conv.filter2d(planes, window, padding="valid", **CHAIN)
-        for image in (planes, photo, planes[..., 1:], photo[..., 1:]):
+        for image in (planes, hwc, planes[..., 1:], hwc[..., 1:]):
             x0 = image.storage_offset() != 0
             for _ in range(3):
                 top, left = choose.randrange(20), choose.randrange(40)
@@ -46,25 +46,25 @@ def test_random_crops_of_one_image(device, dtype, channels):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output"])
-def test_photographs_are_planes(device, dtype, border):
+def test_hwc_images_are_planes(device, dtype, border):
     for shape in [(1, 3, 9, 5), (2, 4, 33, 128), (1, 3, 40, 517), (2, 8, 20, 64), (1, 64, 17, 20)]:
-        photo = photograph(shape, dtype, device)
+        hwc = make_hwc(shape, dtype, device)
         for size, options in [((3, 3), {}), ((5, 5), {"dilation": 2}), ((1, 15), {"anchor": (0, 14)}), ((10, 3), {})]:
             given = {"border_type": border, "value": 5.0, **options, **CHAIN}
             window = make_window(size) / 3
-            got = torch_conv.filter2d(photo, window, **given)
-            assert got.stride() == photo.stride()
-            assert_same_bits(got, torch_conv.filter2d(photo.contiguous(), window, **given))
+            got = torch_conv.filter2d(hwc, window, **given)
+            assert got.stride() == hwc.stride()
+            assert_same_bits(got, torch_conv.filter2d(hwc.contiguous(), window, **given))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output"])
 def test_many_channels_side_by_side(device, dtype, border):
     """With a window for all, for every channel, for every sample and channel; parts of the channels, crops."""
-    photo = photograph((2, 40, 13, 21), dtype, device)
+    hwc = make_hwc((2, 40, 13, 21), dtype, device)
     given = {"border_type": border, "value": 5.0, **CHAIN}
     for size in [(3, 3), (5, 5), (4, 3), (7, 7)]:
-        for image in (photo, photo[:, 8:24], photo[:, 4:16], photo[:, 5:8], photo[:, :, 2:, 3:]):
+        for image in (hwc, hwc[:, 8:24], hwc[:, 4:16], hwc[:, 5:8], hwc[:, :, 2:, 3:]):
             for lead in [(), (1, image.shape[1]), (2, image.shape[1]), (2, 1)]:
                 window = make_window((*lead, *size)) / 3
                 got = torch_conv.filter2d(image, window.to(device), **given)
@@ -73,8 +73,8 @@ def test_many_channels_side_by_side(device, dtype, border):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_crops_keep_their_memory_format(device, dtype):
-    for photo in (photograph((2, 3, 20, 30), dtype, device), photograph((2, 3, 20, 30), dtype, device)[:, 1:]):
-        crop = photo[..., 5:, 3:]
+    for hwc in (make_hwc((2, 3, 20, 30), dtype, device), make_hwc((2, 3, 20, 30), dtype, device)[:, 1:]):
+        crop = hwc[..., 5:, 3:]
         got = torch_conv.filter2d(crop, make_window((3, 3)))
         assert got.stride() == crop.contiguous(memory_format=torch.channels_last).stride()
         assert_same_bits(got, torch_conv.filter2d(crop.contiguous(), make_window((3, 3))))
@@ -123,7 +123,7 @@ def test_tiles_serve_strides(cuda, pinned, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1, 64, 20, 33), (2, 4, 33, 40), (1, 12, 100, 9), (2, 3, 33, 50), (1, 70, 9, 9)])
 def test_words_of_channels_serve_them(cuda, pinned, dtype, shape):
-    photo = photograph(shape, dtype, cuda)
+    hwc = make_hwc(shape, dtype, cuda)
     for lead in [(), (1, shape[1])]:
         for size in [(3, 3), (5, 5)]:
             window = make_window((*lead, *size)) / 3
@@ -131,17 +131,17 @@ def test_words_of_channels_serve_them(cuda, pinned, dtype, shape):
             def call(x, window=window):
                 return torch_conv.filter2d(x, window.to(x.device), "reflect", **CHAIN)
 
-            got = pinned("channels", lambda call=call: call(photo))
+            got = pinned("channels", lambda call=call: call(hwc))
             assert got is not None, (lead, size)
-            assert_same_bits(got, call(photo.cpu().contiguous()))
+            assert_same_bits(got, call(hwc.cpu().contiguous()))
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output"])
 def test_groups_of_channels_are_images(cuda, pinned, dtype, border):
-    photo = photograph((2, 256, 41, 13), dtype, cuda)
-    for image in (photo, photo[:, 128:], photo[:, :, 3:, 2:], photo[..., :3]):
+    hwc = make_hwc((2, 256, 41, 13), dtype, cuda)
+    for image in (hwc, hwc[:, 128:], hwc[:, :, 3:, 2:], hwc[..., :3]):
         for size, options in [((3, 3), {}), ((2, 4), {"anchor": (0, 3)}), ((5, 5), {"output_dtype": torch.float32})]:
             window = make_window(size) / 3
 
@@ -156,16 +156,16 @@ def test_groups_of_channels_are_images(cuda, pinned, dtype, border):
 @pytest.mark.cuda
 @pytest.mark.parametrize("output", [torch.uint8, torch.int16, torch.float16])
 def test_groups_of_channels_with_narrow_outputs(cuda, pinned, output):
-    photo = photograph((2, 64, 41, 13), torch.float32, cuda)
+    hwc = make_hwc((2, 64, 41, 13), torch.float32, cuda)
     for size in [(3, 3), (7, 7), (9, 9)]:
 
         def call(x, size=size):
             return torch_conv.filter2d(x, make_window(size) / 3, output_dtype=output, **CHAIN)
 
-        expected = call(photo.cpu().contiguous())
-        got = pinned("tile_groups", lambda call=call: call(photo))
+        expected = call(hwc.cpu().contiguous())
+        got = pinned("tile_groups", lambda call=call: call(hwc))
         assert got is not None or size != (3, 3)
-        for result in (got, call(photo)):
+        for result in (got, call(hwc)):
             if result is not None:
                 assert_same_bits(result, expected)
 
@@ -176,8 +176,8 @@ def test_groups_of_channels_with_narrow_outputs(cuda, pinned, output):
 def test_few_channels_with_windows_of_their_own(cuda, pinned, dtype, border):
     """Whole pixels a lane and one channel after the other, from rows on 16 bytes and from anywhere."""
     for channels in (2, 3, 4):
-        photo = photograph((2, channels, 41, 272), dtype, cuda)
-        for image in (photo, photo[..., 1:], photo[:, :, 3:, 2:77]):
+        hwc = make_hwc((2, channels, 41, 272), dtype, cuda)
+        for image in (hwc, hwc[..., 1:], hwc[:, :, 3:, 2:77]):
             other = {"output_dtype": torch.float32 if dtype != torch.float32 else torch.float16}
             cases = [((3, 3), {}), ((3, 3), other), ((5, 4), {"anchor": (0, 3)}), ((7, 7), {"dilation": 2})]
             for size, options in cases:
@@ -196,8 +196,8 @@ def test_few_channels_with_windows_of_their_own(cuda, pinned, dtype, border):
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_groups_of_channels_with_windows_of_their_own(cuda, pinned, dtype):
-    photo = photograph((2, 256, 41, 13), dtype, cuda)
-    for image in (photo, photo[:, 128:], photo[:, 96:128], photo[:, :, 3:, 2:]):
+    hwc = make_hwc((2, 256, 41, 13), dtype, cuda)
+    for image in (hwc, hwc[:, 128:], hwc[:, 96:128], hwc[:, :, 3:, 2:]):
         for border, size in [("reflect", (3, 3)), ("zero_output", (2, 4)), ("circular", (5, 5)), ("constant", (7, 7))]:
             window = make_window((1, image.shape[1], *size)) / 3
 
@@ -213,18 +213,18 @@ def test_groups_of_channels_with_windows_of_their_own(cuda, pinned, dtype):
 
 @pytest.mark.cuda
 def test_long_strips_of_channels(cuda):
-    photo = photograph((16, 64, 200, 224), torch.uint8, cuda)
+    hwc = make_hwc((16, 64, 200, 224), torch.uint8, cuda)
     for window in (make_window((3, 3)) / 3, make_window((1, 64, 3, 3)) / 3):
-        got = torch_conv.filter2d(photo, window, "circular", **CHAIN)
+        got = torch_conv.filter2d(hwc, window, "circular", **CHAIN)
         own = window if window.dim() == 2 else window[:, 8:12]
-        assert_same_bits(got[3:5, 8:12], torch_conv.filter2d(photo[3:5, 8:12].cpu(), own, "circular", **CHAIN))
+        assert_same_bits(got[3:5, 8:12], torch_conv.filter2d(hwc[3:5, 8:12].cpu(), own, "circular", **CHAIN))
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tiles_serve_them(cuda, pinned, dtype):
     """Without bulk copies and with them, where those can be; not by the general kernels behind."""
-    aligned = photograph((1, 3, 40, 256), dtype, cuda)
+    aligned = make_hwc((1, 3, 40, 256), dtype, cuda)
     for image, kernels in [(aligned, ("tile_tma", "tile")), (aligned[..., 1:], ("tile",))]:
         for options in ({}, {"dilation": 2}, {"output_dtype": torch.float32}):
 

@@ -30,7 +30,7 @@ def plan(image, window, **options):
 
 
 def check(image, window, *, device="cpu", terms=8.0, **options):
-    """`terms`: magnitudes of all terms beside the window's, and the bound of what is left of it."""
+    """`terms`: magnitudes of all terms over the window's, and the bound of the remainder."""
     got = filter2d(image.to(device), window, **options, algorithm="low_rank").cpu()
     expected = exact(
         "filter2d", image, window.to(got.dtype if got.dtype == torch.float64 else torch.float32), **options

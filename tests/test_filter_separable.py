@@ -134,7 +134,7 @@ def test_witness_kornia(normalized):
 
 
 def test_a_far_border_value_costs_no_memory(device):
-    """A window that reaches a billion planes outside, whose values are all the same."""
+    """A window whose footprint has a billion planes outside the volume, with one value."""
     volume, taps = make_image((4, 5, 16)), [make_window((3,), seed=i) for i in range(3)]
     options = {"border_type": "constant", "value": 1.5, "dilation": (1_000_000_000, 1, 1)}
     got = separable(volume.to(device), *(t.to(device) for t in reversed(taps)), **options)
@@ -159,13 +159,13 @@ LARGE = (make_window((191,), seed=1) / 20, make_window((211,), seed=2) / 20)  # 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.uint16])
-@pytest.mark.parametrize("layout", ["planar", "photo"])
+@pytest.mark.parametrize("layout", ["planar", "hwc"])
 def test_large_windows_have_the_bits_of_the_cpu(cuda, dtype, layout):
     """Windows for which other dtypes go by float32's kernels."""
     image = make_image((6, 3, 720, 704), dtype)
     if dtype.is_floating_point:
         image[0, 0, 300, 300], image[1, 1, 5, 700] = float("nan"), float("inf")
-    image = image.to(memory_format=torch.channels_last) if layout == "photo" else image
+    image = image.to(memory_format=torch.channels_last) if layout == "hwc" else image
     samples = tuple(torch.stack([k * (1 + i) for i in range(6)]) for k in LARGE)
     for windows, options in (
         (LARGE, {"border_type": "reflect"}),
@@ -175,7 +175,7 @@ def test_large_windows_have_the_bits_of_the_cpu(cuda, dtype, layout):
         (samples, {"border_type": "circular"}),
     ):
         got = torch_conv.filter2d_separable(image.to(cuda), *(k.to(cuda) for k in windows), **options)
-        assert got.is_contiguous(memory_format=torch.channels_last if layout == "photo" else torch.contiguous_format)
+        assert got.is_contiguous(memory_format=torch.channels_last if layout == "hwc" else torch.contiguous_format)
         expected = torch_conv.filter2d_separable(image, *windows, algorithm="separable", **options)
         assert_same_bits(got, expected)
     out = torch.zeros(6, 3, 720, 1000, dtype=dtype, device=cuda)[..., 100:804]

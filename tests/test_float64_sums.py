@@ -196,7 +196,7 @@ def test_tensors_lie_in_memory_as_the_functions_results_do():
 
 
 def test_watched_calls_take_the_functions():
-    """Gradients, and what watches tensors, take the functions; the results are the same."""
+    """Gradients, and modes that watch tensors, take the functions; the results are equal."""
     from torch.utils.flop_counter import FlopCounterMode
 
     image = make_image((12, 13), torch.uint8)

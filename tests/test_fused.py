@@ -1,4 +1,4 @@
-"""Chains of filters in one launch: to the last bit what the same filters give one after the other."""
+"""Chains of filters in one launch have the bits of the single filters one after the other."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_alone_or_in_a_batch(device, name):
 
 @pytest.mark.parametrize("name", [n for n in PIPELINES if n != "downsample"])
 def test_anywhere_in_a_tile(device, name):
-    """The same pixels, some rows and columns further into a larger image."""
+    """A crop with the image's pixels, some rows and columns inside a larger image."""
     image = make_image((60, 150))
     expected = PIPELINES[name](image.to(device), taps(5), taps(5), padding="valid")
     h, w = expected.shape[-2:]
@@ -292,7 +292,7 @@ def test_volumes_on_cpu_and_gpu(cuda, mode, dtype):
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", sorted(set(PIPELINES) - {"one window", "sum of three"}))
 def test_the_gpu_takes_float32_in_one_launch(cuda, name):
-    """Planar images and small square windows from the host: what the family is for; no named filter is such a sum."""
+    """Planar images and small square windows from the host: the family's purpose; no named filter is such a sum."""
     image = make_image((2, 3, 64, 256), device=cuda)
     for k in (3, 5):
         plan = torch_conv.explain(PIPELINES[name], image, taps(k), taps(k), algorithm="fused")

@@ -83,7 +83,7 @@ def test_boxes_and_volumes(device, border, normalized, padding):
 
 @pytest.mark.parametrize("border", BORDERS[:5])
 def test_windows_beyond_the_image(device, border):
-    """A pixel that is read many times gets the sum of what is wanted of it."""
+    """The gradient of a pixel that is read many times is the sum over these reads."""
     for shape, k in [((3, 4), (9, 12)), ((1, 1), (3, 3)), ((1, 5), (4, 4)), ((2, 2), (7, 2))]:
         check(
             lambda x, w: torch_conv.filter2d(x, w, border, value=2.0),
@@ -93,7 +93,7 @@ def test_windows_beyond_the_image(device, border):
 
 @pytest.mark.parametrize("shape", [(9,), (2, 9), (3, 0, 4), (0, 3, 5, 6), (2, 3, 5, 6, 7)])
 def test_shapes(device, shape):
-    """Any leading dimensions, none, and no elements: what autograd finds for plain torch."""
+    """Any leading dimensions, none, and no elements: the gradients that autograd finds for plain torch."""
     axes = min(2, len(shape))
     given = [image_of(shape, device), window_of((3,) * axes, device)]
     weight = torch.randn(shape, dtype=torch.float64, device=device)  # of the results: no gradient is like another
@@ -214,7 +214,7 @@ def test_in_a_script(device):
 
 
 def test_a_pinned_chain_is_one_in_its_gradient(device):
-    """Where 'auto' would take passes for this window, which have other bits."""
+    """'auto' would take passes for this window, which have other bits."""
     row = torch.exp(-(torch.linspace(-2, 2, 9) ** 2))
     window, grad = row[:, None] * row, make_image((1, 128, 128), device=device)
     image = make_image((1, 128, 128), seed=1, device=device).requires_grad_()

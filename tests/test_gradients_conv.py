@@ -16,7 +16,7 @@ STEPS = [  # stride, padding, dilation
     (2, 1, 1),
     (1, "same", 1),
     (1, 0, 2),
-    (1, 4, 1),  # more than the window's reach
+    (1, 4, 1),  # more than the window's radius
 ]
 
 

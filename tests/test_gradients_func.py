@@ -1,4 +1,4 @@
-"""torch.func's transforms of what this project computes, one inside another: the derivatives that autograd finds."""
+"""torch.func's transforms, one inside another, give the derivatives that autograd finds."""
 
 from __future__ import annotations
 

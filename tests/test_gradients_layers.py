@@ -1,4 +1,4 @@
-"""Depthwise layers in training: the layout of their gradients, what they keep, and the weights' on the CPU."""
+"""Depthwise layers in training: the layout of gradients, the saved tensors, and the weights' gradients on the CPU."""
 
 from __future__ import annotations
 

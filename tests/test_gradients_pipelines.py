@@ -101,14 +101,14 @@ LENGTHS = {
 @pytest.mark.parametrize("name", LENGTHS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_derivatives_of_every_order_are_finite(device, name, dtype):
-    """With reflect the corners of every image have no slope, and the length of what is 0 has no derivative."""
+    """With reflect the gradient is 0 at the corners of every image, and the magnitude has no derivative there."""
     axes, call = LENGTHS[name]
     shape = (1, *[7] * axes)
     for image in (make_image(shape, dtype), torch.full(shape, 0.7, dtype=dtype), torch.zeros(shape, dtype=dtype)):
         x = image.to(device).requires_grad_()
         found = call(x)
         for order in (1, 2, 3):
-            if not found.requires_grad:  # what is linear in the image ends early
+            if not found.requires_grad:  # functions that are linear in the image end early
                 break
             weights = make_image(tuple(found.shape), dtype, device=device)
             (found,) = torch.autograd.grad((found * weights).sum(), x, create_graph=True, materialize_grads=True)

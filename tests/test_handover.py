@@ -1,4 +1,4 @@
-"""What conv1d, conv2d and conv3d hand to torch: the table beside its measurements, and the calls that it decides."""
+"""The calls that conv1d, conv2d and conv3d hand to torch, and the table of them with its measurements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VOLUMES = {
     "small planes": ((2, 64, 4, 14, 14), (64, 1, 3, 3, 3), "contiguous", {"padding": 1}),
     "strided volume": ((1, 32, 8, 28, 28), (32, 1, 5, 5, 5), "contiguous", {"padding": 2, "stride": 2}),
 }
-# What was torch's until our kernels got ahead.
+# Convolutions that our kernels serve faster than torch.
 OURS = {
     "depthwise": ((4, 32, 14, 14), (32, 1, 3, 3), "contiguous", {"padding": 1}),
     "channels_last": ((4, 32, 14, 14), (32, 1, 3, 3), "channels_last", {"padding": 1}),
@@ -146,7 +146,7 @@ def test_function_and_operator_decide_alike(device, case):
 @pytest.mark.parametrize("machine", ["cpu", "cuda"])
 @given(case=numbers())
 def test_unknown_sizes_get_the_route_of_all_sizes(machine, gradient, case):
-    """What torch.compile leaves open is decided at run time, unless every size gets the same route."""
+    """Symbolic sizes are decided at run time, unless every size gets the same route."""
     shape, window, dtype, _, options = case
     stride, dilation, padding = (options[name] for name in ("stride", "dilation", "padding"))
 
@@ -342,7 +342,7 @@ def test_compiled(device, call, dynamic):
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_exported_for_any_size(device, strict):
-    """What is exported holds for images that torch serves and for those that ours do."""
+    """An exported program serves images that torch serves and images that our kernels serve."""
     weight = make_window((32, 1, 3, 3), device=device)
 
     class Depthwise(torch.nn.Module):

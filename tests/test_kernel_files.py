@@ -1,4 +1,4 @@
-"""The kernel store's files: what is written, read, refused and built again; the list of kernels built ahead."""
+"""The kernel store writes, reads, refuses and rebuilds files; the list of kernels built ahead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import torch_conv
 
 def test_a_kernel_is_built_once(compiler, tmp_path):
     paths = build(tmp_path, COLUMN, UPLOAD)
-    assert sorted(paths) == sorted((tmp_path / "sm_90").iterdir())  # nothing is left beside them
+    assert sorted(paths) == sorted((tmp_path / "sm_90").iterdir())  # no other file is left
     before = [state(path) for path in paths]
     assert build(tmp_path, COLUMN, UPLOAD) == paths
     assert [state(path) for path in paths] == before
@@ -61,7 +61,7 @@ def test_code_is_written_compressed(compiler, tmp_path):
 
 
 def hashed(text):
-    """What a file ends with: FNV-1a of 64 bits."""
+    """The hash at a file's end: FNV-1a of 64 bits."""
     value = 14695981039346656037
     for byte in text:
         value = (value ^ byte) * 1099511628211 % 2**64
@@ -99,7 +99,7 @@ def test_a_damaged_file_is_built_again(compiler, tmp_path, damage):
     assert damaged != before
     assert build(tmp_path, COLUMN) == [path]
     assert state(path) != damaged
-    built = path.read_bytes()  # not always byte for byte what it was: compilers number what they make
+    built = path.read_bytes()  # other bytes than before are possible: compilers number their output
     assert built.split(b"\0", 2)[:2] == whole.split(b"\0", 2)[:2] and built[-16:] == hashed(built[:-16])
     good = state(path)
     assert build(tmp_path, COLUMN) == [path]
@@ -130,8 +130,8 @@ def repeat(count, back):
     return bytes([15]) + number(count - 19) + number(back)
 
 
-# What cannot be told, or ends elsewhere than it says. After NEW comes from how far back 4 bytes are repeated; 76 more
-# would make the 100.
+# Streams that have no valid meaning, or another length than they state. After NEW comes the distance of 4 repeated
+# bytes; 76 more bytes would make 100.
 NEW = new(bytes(range(20)))
 STREAMS = {
     "nothing": b"",
@@ -159,7 +159,7 @@ STREAMS = {
 
 @pytest.mark.parametrize("stream", STREAMS)
 def test_a_stream_that_cannot_be_read_is_built_again(compiler, tmp_path, stream):
-    """Of files whose hash is right."""
+    """Streams in files whose hash is right."""
     (path,) = build(tmp_path, UPLOAD)
     whole = path.read_bytes()
     with_stream(path, STREAMS[stream])
@@ -170,7 +170,7 @@ def test_a_stream_that_cannot_be_read_is_built_again(compiler, tmp_path, stream)
 
 @pytest.mark.parametrize("stream", [number(20) + NEW, number(100) + NEW + number(20) + repeat(76, 1)])
 def test_a_stream_that_can_be_read_is_not_built_again(compiler, tmp_path, stream):
-    """So it is for what their streams say that the files above are refused."""
+    """So the files above are refused because of their streams."""
     (path,) = build(tmp_path, UPLOAD)
     with_stream(path, stream)
     good = state(path)
@@ -237,7 +237,7 @@ except RuntimeError as refusal:
 
 
 def ahead_of(folder):
-    """csrc/ahead.py, as it lies in a folder."""
+    """csrc/ahead.py, imported from its folder."""
     spec = importlib.util.spec_from_file_location("ahead", folder / "ahead.py")
     ahead = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(ahead)
@@ -268,7 +268,7 @@ def test_choices_in_braces():
 
 
 def small_list(tmp_path, text):
-    """ahead.py beside a list of its own, the folder it builds into, and what to run."""
+    """A folder of ahead.py and a list, the folder of its results, and the command."""
     (tmp_path / "csrc").mkdir()
     shutil.copy(ROOT / "csrc" / "ahead.py", tmp_path / "csrc")
     (tmp_path / "csrc" / "ahead.txt").write_text(text)
@@ -300,7 +300,7 @@ def test_a_list_with_a_wrong_kernel_fails_the_build(compiler, tmp_path):
 
 
 def test_the_module_holds_the_sources_of_today(tmp_path):
-    """What NVRTC is given; a changed file must rebuild the module."""
+    """The sources for NVRTC; a changed file must rebuild the module."""
     ahead = ahead_of(ROOT / "csrc")
     module = Path(torch_conv.library_path()).read_bytes()
     missing = [name for name, text in ahead.device_sources().items() if text.encode() not in module]

@@ -1,4 +1,4 @@
-"""The kernel store: the cache's folder, prepare, first calls on a GPU, and what happens without a compiler."""
+"""The kernel store: the cache's folder, prepare, first calls on a GPU, and calls without a compiler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch_conv
 
 
 def origins():
-    """Where the kernels that this process has loaded came from, by their names."""
+    """The sources of the kernels that this process has loaded, by their names."""
     return dict(line.removeprefix("loaded: ").rsplit(", ", 1) for line in report() if line.startswith("loaded: "))
 
 
@@ -83,7 +83,7 @@ def test_a_folder_that_others_may_write_to_is_no_cache(home, monkeypatch, mode):
     folder.chmod(mode)
     monkeypatch.setenv("TORCH_CONV_CACHE", str(folder))
     assert cache() == f"none ({folder} belongs to another user or may be written to by others)"
-    folder.chmod(0o755)  # what others may read is no harm
+    folder.chmod(0o755)  # others may read the files
     assert cache() == str(folder)
 
 

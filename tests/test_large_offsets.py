@@ -134,7 +134,7 @@ def test_volumes_beyond_two_to_the_31(device):
 
 
 def test_strides_beyond_two_to_the_31(device):
-    """Two rows far apart in one large storage, of which the operating system gives only what is touched."""
+    """Two rows far apart in one large storage. The operating system provides only the touched pages."""
     if device == "cpu":
         storage = torch.empty(2**31 + 4096, dtype=torch.uint8)
     else:

@@ -1,4 +1,4 @@
-"""Windows larger than the image, and images smaller than a register: what they cost is counted in pixels that exist."""
+"""Windows larger than the image, and images smaller than a register: the cost depends on pixels inside the image."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_separable_filter_sums_no_more_than_two_along_one_dimension(border, sh
 
 @pytest.mark.parametrize(("size", "sigma"), [(2001, 300.0), (80001, 10000.0)])
 def test_windows_far_larger_than_the_image_end(size, sigma):
-    """As many multiply-adds as taps for every pixel along each axis."""
+    """The multiply-adds: one a tap for every pixel along each axis."""
     image = make_image((64, 64))
     assert flops(torch_conv.gaussian_blur2d, image, size, sigma) == 2 * 2 * size * 64 * 64
     blurred = torch_conv.gaussian_blur2d(image, size, sigma, "circular")
@@ -134,7 +134,7 @@ def test_boxes_wider_than_the_image(border, shape, kw):
 @pytest.mark.parametrize("border", ["constant", "replicate", "skip"])
 @pytest.mark.parametrize("kw", [256, 401, 1000, 4095])
 def test_boxes_wider_than_the_image_from_every_anchor(border, kw):
-    """Where the image lies in the window decides which sums meet it; one NaN or infinity must not spread."""
+    """The image's position in the window decides which sums read it; one NaN or infinity must not spread."""
     image = make_image((2, 4, 37))
     image[1, 2, 5], image[1, 3, 36] = math.nan, math.inf
     for at in (0, 1, 36, 37, 100, kw // 2 + 1, kw - 38, kw - 1):

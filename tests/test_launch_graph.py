@@ -36,7 +36,7 @@ def weights(seed, x, *size):
     return aligned(taps(seed, *size).to(x))
 
 
-# name: a call of an image and a seed for what else it takes
+# name: a call of an image and a seed for other arguments
 CALLS = {
     "filter2d": lambda x, s: OPS.filter2d(x, taps(s, 3, 5)),
     "filter2d, window on the device": lambda x, s: OPS.filter2d(x, aligned(taps(s, 3, 3).to(x.device))),
@@ -126,7 +126,7 @@ SPLIT_CALLS = {
 @pytest.mark.parametrize("side_streams", ["", "0", "1"])
 @pytest.mark.parametrize("name", SPLIT_CALLS)
 def test_shards(name, views, side_streams, device, monkeypatch):
-    """The call as a whole is repeated, with what it copies from shard to shard."""
+    """A replay repeats the whole call, with its copies from shard to shard."""
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", side_streams)
     devices = [torch.device(device, i) for i in range(torch.cuda.device_count())] if device == "cuda" else ["cpu"]
     for seed in range(3):

@@ -122,12 +122,12 @@ def test_everything_else_comes_out_contiguous(device, name, layout):
     assert OPERATORS[name](image, make_window((3, 5), device=device)).is_contiguous()
 
 
-def test_photograph_as_height_width_channels(device):
-    """A (H, W, C) photograph seen as (C, H, W) keeps its order in memory."""
-    photo = make_image((17, 21, 3), torch.uint8, device=device)
-    got = torch_conv.filter2d(photo.permute(2, 0, 1), make_window((3, 3), device=device))
+def test_height_width_channels(device):
+    """A view (C, H, W) of an image (H, W, C) keeps the order in memory."""
+    hwc = make_image((17, 21, 3), torch.uint8, device=device)
+    got = torch_conv.filter2d(hwc.permute(2, 0, 1), make_window((3, 3), device=device))
     assert got.permute(1, 2, 0).is_contiguous()
-    assert_same_bits(got, torch_conv.filter2d(photo.permute(2, 0, 1).contiguous(), make_window((3, 3), device=device)))
+    assert_same_bits(got, torch_conv.filter2d(hwc.permute(2, 0, 1).contiguous(), make_window((3, 3), device=device)))
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -36,7 +36,7 @@ ON_CUDA_ALONE = {"_deliver", "_deliver_and_repeat"}  # between ranks
 
 
 def negated(value):
-    """The same numbers, each stored with the other sign."""
+    """A tensor of equal numbers, each stored with the other sign."""
     if isinstance(value, list):
         return [negated(v) for v in value]
     return torch._neg_view(value.neg()) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
@@ -70,7 +70,7 @@ def flat(result):
 
 
 def test_every_operator_that_writes_has_kernels_for_lazy_bits():
-    """Those of torch abort the process where what is written is not among the results."""
+    """torch's fallback aborts the process if a written tensor is not among the results."""
     assert len(WRITERS) > 15
     for name in WRITERS:
         for key in ("Negative", "Conjugate"):
@@ -138,7 +138,7 @@ def test_refused_calls_change_nothing(device, name):
     ],
 )
 def test_functions(device, call):
-    """As a user meets it: the imaginary part of a conjugate."""
+    """A user's case: the imaginary part of a conjugate."""
     image = make_image((20, 21), device=device)
     out = torch.zeros(20, 21, dtype=torch.complex64, device=device).conj().imag
     assert out.is_neg()

@@ -1,4 +1,4 @@
-"""What is remembered of calls: nothing that a result or a refusal depends on, and no more than so many bytes."""
+"""The caches of calls change no result and no refusal, and hold a limited number of bytes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def default_dtype(dtype):
 
 
 @pytest.fixture
-def forgetful():
-    """Nothing is remembered yet; windows of other tests are not taken."""
+def empty_caches():
+    """A function that empties the caches, which are empty at first: no test uses another test's windows."""
 
-    def forget():
+    def clear():
         _kernel_cache._make_once.cache_clear()
         _eager._prepared.clear()
         _eager._routes.clear()
 
-    forget()
-    return forget
+    clear()
+    return clear
 
 
 def outcome(name, **more):
@@ -72,9 +72,9 @@ AROUND = {
 
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("name", GIVEN)
-def test_results_do_not_depend_on_what_stands_around_a_call(forgetful, name, around):
+def test_results_do_not_depend_on_what_stands_around_a_call(empty_caches, name, around):
     expected = outcome(name)
-    forgetful()
+    empty_caches()
     with AROUND[around]():
         assert same(outcome(name), expected)
     assert same(outcome(name), expected)
@@ -107,9 +107,9 @@ def on_meta(call, tensors):
 
 @pytest.mark.parametrize("first", [by_func_grad, by_functionalize, by_vmap, with_fakes, on_meta])
 @pytest.mark.parametrize("name", [name for name in GIVEN if name != "causal_conv1d_update"])
-def test_no_wrapped_window_is_remembered(forgetful, name, first):
+def test_no_wrapped_window_is_remembered(empty_caches, name, first):
     expected = outcome(name)
-    forgetful()
+    empty_caches()
     tensors = {key: value for key, value in GIVEN[name].items() if isinstance(value, torch.Tensor)}
     first(
         lambda *given: getattr(torch_conv, name)(**(GIVEN[name] | dict(zip(tensors, given, strict=True)))),
@@ -128,7 +128,7 @@ def test_no_wrapped_window_is_remembered(forgetful, name, first):
 
 
 def remembered_tensors():
-    """What the cache of windows refers to, its own dictionary aside."""
+    """The objects that the cache of windows refers to, without its own dictionary."""
     return [
         made
         for store in gc.get_referents(_kernel_cache._make_once)
@@ -159,8 +159,8 @@ ODD = {
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", GIVEN)
-def test_refusals_do_not_depend_on_earlier_calls(forgetful, name):
-    """What equals a number is not taken because that number was, and not refused because another one was."""
+def test_refusals_do_not_depend_on_earlier_calls(empty_caches, name):
+    """A value is neither accepted nor refused because an earlier call had an equal number."""
     parameters = inspect.signature(getattr(torch_conv, name)).parameters
     for argument in number_arguments(name):
         number = GIVEN[name].get(argument, parameters[argument].default)
@@ -168,7 +168,7 @@ def test_refusals_do_not_depend_on_earlier_calls(forgetful, name):
             number = 3 if argument == "kernel_size" else 1
         plain = (number, float(number), (number, number), [number, number], (float(number), float(number)))
         for odd in ODD.values():
-            forgetful()
+            empty_caches()
             first, second = (outcome(name, **{argument: odd(number)}) for _ in range(2))
             for other in plain:
                 outcome(name, **{argument: other})
@@ -176,7 +176,7 @@ def test_refusals_do_not_depend_on_earlier_calls(forgetful, name):
             assert same(first, second) and same(first, third), (argument, odd(number))
 
 
-def test_value_of_a_tensor_may_change(forgetful):
+def test_value_of_a_tensor_may_change(empty_caches):
     image, window = make_image((1, 2, 12, 12)), torch.ones(2, 1, 3, 3)
     stride, amount = torch.tensor(1), torch.tensor(1.0)
     for value in (1, 2):
@@ -199,7 +199,7 @@ def tensor_bytes() -> int:
     return sum(sizes.values())
 
 
-def test_windows_are_remembered_by_bytes(forgetful):
+def test_windows_are_remembered_by_bytes(empty_caches):
     image = make_image((2, 2))
     before = tensor_bytes()
     for k in range(3, 1025, 8):
@@ -207,7 +207,7 @@ def test_windows_are_remembered_by_bytes(forgetful):
     assert tensor_bytes() - before <= _kernel_cache.MOST_BYTES <= MOST_BYTES
 
 
-def test_many_small_windows_are_remembered_by_bytes(forgetful):
+def test_many_small_windows_are_remembered_by_bytes(empty_caches):
     image = make_image((2, 2))
     before, objects = tensor_bytes(), len(gc.get_objects())
     for i in range(20000):

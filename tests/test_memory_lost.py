@@ -77,7 +77,7 @@ PRIVATE = {  # operators that no public one stands for
 }
 # The others take any dtype.
 REFUSING = [name for name in PRIVATE if not name.startswith(("_weight_gradient", "_conv_route"))]
-# What no call repeats.
+# Allocations that no call repeats.
 ONCE = (
     *("_borders", "_build_kernels", "_conv_limits", "_deliver", "_filter2d_least_taps", "_handover", "_ptxas"),
     *("_repeated_calls", "_shard", "_store_report"),

@@ -29,7 +29,7 @@ CALLS = {
     "gaussian_gradient_magnitude3d": (3, 0.8),
     "spatial_gradient3d": (),
 }
-REACH = 12  # more than any of their radii
+MARGIN = 12  # more than any of their radii
 
 
 def shape_for(name, *shape):
@@ -67,7 +67,7 @@ def test_valid_is_the_inside_of_same(device, name):
     axes = 3 if name.endswith("3d") else 2
     lost = [a - b for a, b in zip(same.shape[-axes:], valid.shape[-axes:], strict=True)]
     assert len(set(lost)) == 1
-    assert 0 < lost[0] < 2 * REACH
+    assert 0 < lost[0] < 2 * MARGIN
     inside = slice(lost[0] // 2, -(lost[0] // 2))
     torch.testing.assert_close(valid, same[(..., *[inside] * axes)], rtol=1e-12, atol=1e-12)
 
@@ -241,7 +241,7 @@ def test_spatial_gradient_into_a_strided_out(device):
 @pytest.mark.parametrize("weight_dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("groups", [1, 24])
 def test_convolutions_under_autocast(device, dtype, weight_dtype, groups):
-    """As F.conv2d: what is float32 or half comes in and goes out in the dtype of the context."""
+    """Tensors of float32 or half are cast to the dtype of the context, as F.conv2d casts them."""
     image = make_image((1, 24, 12, 15), device=device)
     weight, bias = make_image((24, 24 // groups, 3, 3), weight_dtype, device=device), make_image((24,), device=device)
     with torch.autocast(torch.device(device).type, dtype):

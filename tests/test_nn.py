@@ -1,4 +1,4 @@
-"""torch_conv.nn: the filters' modules beside their functions and kornia's modules, and what is done with modules."""
+"""torch_conv.nn: the filters' modules agree with their functions and kornia's modules; copies, pickles and threads."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_of_shards(name):
     assert_same_bits(build()(torch_conv.split(image, ["cpu"] * 3)).gather(), function(image))
 
 
-# The L1 norm of the windows bounds what rounding errors grow with, on images in [-1, 1].
+# The L1 norm of the windows bounds the factor of rounding errors on images in [-1, 1].
 KORNIA = {
     "GaussianBlur2d": (((3, 5), (1.0, 1.5)), {}, "separable", (3, 5), 1),
     "GaussianBlur2d, of samples": ((5, SIGMAS, "circular", False), {}, "direct", (5, 5), 1),
@@ -207,7 +207,7 @@ def test_a_float32_window_serves_float16_images_unrounded(device):
 
 
 class Own(tnn.BoxBlur):
-    """What users derive: other arguments, another forward that needs more than was there when they were tried."""
+    """A user's subclass: other arguments, and a forward that needs an attribute set after the base class's __init__."""
 
     def __init__(self, times):
         super().__init__(3)

@@ -1,4 +1,4 @@
-"""torch_conv.nn's convolutions beside torch.nn's: parameters, values, gradients, and what is done with modules."""
+"""torch_conv.nn's convolutions have the parameters, values and gradients of torch.nn's; copies and pickles."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ OF_SAMPLES = [name for name in MODULES if "of samples" in name]  # their batch i
 
 
 class Block(nn.Module):
-    """What models are made of: convolutions, depthwise ones of several windows, filters with and without weights."""
+    """Layers of models: convolutions, depthwise ones of several windows, filters with and without weights."""
 
     def __init__(self):
         super().__init__()
@@ -67,7 +67,7 @@ def close(got, expected):
 
 
 class Graphs:
-    """A backend of torch.compile that counts what it is given."""
+    """A backend of torch.compile that counts its graphs."""
 
     def __init__(self):
         torch._dynamo.reset()
@@ -142,7 +142,7 @@ def test_training_steps_of_a_compiled_model(device):
             close(ours.grad, eager.grad)
 
 
-# torch.export and what is made of it
+# torch.export and its programs
 
 
 def any_size(shape, batch=True):
@@ -233,7 +233,7 @@ def test_a_module_is_built_on_meta_and_on_fakes(name):
     build, function, shape = MODULES[name]
     with torch.device("meta"):
         result = build().to("meta")(torch.empty(shape))
-    expected = function(make_image(shape))  # nothing of meta is left where windows are remembered
+    expected = function(make_image(shape))  # no cache keeps a window on meta
     with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
         fake = build()(torch.empty(shape))
     for got in (result, fake):

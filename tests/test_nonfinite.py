@@ -1,4 +1,4 @@
-"""NaN and Inf reach the windows that contain them, and no others, whatever the algorithm."""
+"""NaN and Inf in an image change the outputs whose windows contain them and no others, with every algorithm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch_conv
 
 SIZE = (5, 8)
 CALLS = {
-    # Of products of matrices: test_tensor_core.
+    # test_tensor_core has the tests of tensor cores.
     "filter2d": lambda x, border: torch_conv.filter2d(x, make_window(SIZE).abs() + 0.1, border, algorithm="direct"),
     "filter2d_separable": lambda x, border: torch_conv.filter2d_separable(
         x, make_window(SIZE[1:]).abs() + 0.1, make_window(SIZE[:1]).abs() + 0.1, border
@@ -38,7 +38,7 @@ CALLS |= VOLUMES
 
 
 def windows_with(mask, name, border):
-    """Where a window of ones over `mask` is not zero."""
+    """True where a window of ones over `mask` is not zero."""
     size = SIZES.get(name, CUBE if name in VOLUMES else SIZE)
     anchor = tuple((k - 1) // 2 for k in size)
     return torch.from_numpy(witness.box_sum(mask.numpy(), size, border, anchor)) > 0
@@ -85,7 +85,7 @@ CHAINS = {
 @pytest.mark.parametrize("border", ["reflect", "circular", "constant", "replicate", "skip"])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_nan_stays_in_the_windows_of_a_chain(device, name, border, dtype, shape):
-    """Its stages extend what they read each for itself; together they look as far as one window does."""
+    """Each stage extends its own input; together their radius is that of one window."""
     call, k = CHAINS[name]
     clean = make_image(shape, dtype)
     image = clean.clone()
@@ -187,12 +187,12 @@ DIFFERENCES = {
 @pytest.mark.parametrize("sign", [1, -1])
 def test_an_infinity_in_a_difference(device, name, dtype, sign):
     """As docs/promises.md has it: passes may make NaN of it, one window gives the sign of its tap."""
-    call, reach = DIFFERENCES[name]
+    call, radius = DIFFERENCES[name]
     clean = make_image((20, 40), dtype).to(device)
     image, impulse = clean.clone(), torch.zeros_like(clean)
     image[9, 17], impulse[9, 17] = sign * float("inf"), sign
     hit = torch.zeros(20, 40, dtype=torch.bool)
-    hit[9 - reach : 10 + reach, 17 - reach : 18 + reach] = True
+    hit[9 - radius : 10 + radius, 17 - radius : 18 + radius] = True
     taps = call(impulse.double(), algorithm="direct").cpu()
     one_window, passes = (call(image, algorithm=way).cpu() for way in ("direct", "separable"))
     assert not one_window.isnan().any()

@@ -347,5 +347,5 @@ def test_fakes_refuse_what_the_operators_refuse():
     ],
 )
 def test_the_convolution_of_numbers(args):
-    """What compiled graphs hold of conv1d, conv2d and conv3d."""
+    """The nodes of conv1d, conv2d and conv3d in compiled graphs."""
     torch.library.opcheck(OPS._conv_ours.default, args, {}, test_utils=CHECKS)

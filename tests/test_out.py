@@ -59,7 +59,7 @@ def test_the_dtype_of_out_decides(device, name, dtype):
 
 
 def test_only_out_is_written(device):
-    """A view into a larger tensor: what lies around it stays."""
+    """A view into a larger tensor: the surrounding values stay."""
     around = torch.full((2, 3, 19, 25), -7.0, device=device)
     inner = around[:, :, 1:-1, 3:-1]
     image = make_image(inner.shape, device=device)
@@ -110,7 +110,7 @@ SEVERAL = {
 @pytest.mark.parametrize("name", SEVERAL)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int16])
 def test_images_that_make_several(device, name, dtype):
-    """The new dimension may lie anywhere in the memory of `out`; nothing but `out` is written."""
+    """The new dimension may have any stride in `out`; the call writes `out` only."""
     image = make_image(SHAPE, dtype, device=device)
     expected = SEVERAL[name](image)
     b, c, n, h, w = expected.shape
@@ -274,6 +274,4 @@ def test_out_of_another_dtype_is_rounded_and_clamped(device, name, dtype):
         limits = torch.iinfo(dtype)
         near = exact.round().clamp(limits.min, limits.max)
         assert (expected.to(torch.float64) - near).abs().max() <= 1
-        assert (
-            (expected.to(torch.float64) - near) == 0
-        ).float().mean() > 0.99  # sums of another order may lie at a half
+        assert ((expected.to(torch.float64) - near) == 0).float().mean() > 0.99  # sums of another order may be a half

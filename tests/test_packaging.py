@@ -1,4 +1,4 @@
-"""What travels: the source distribution holds all that a build reads, a wheel all that was built, types included."""
+"""The source distribution holds all files that a build reads, and a wheel all that were built, with types."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_pip_builds_with_what_make_builds_with():
 
 
 def imported(body):
-    """The packages that statements import when they run, functions' own aside."""
+    """The packages that statements import when they run, without imports inside functions."""
     for node in body:
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)
@@ -74,7 +74,7 @@ def imported(body):
 
 
 def test_the_extra_test_brings_what_tests_import():
-    """So that `pip install .[test]` is enough to collect them; what they ask for by importorskip may be absent."""
+    """`pip install .[test]` is enough to collect the tests; the packages of importorskip may be absent."""
     tests = list((ROOT / "tests").glob("*.py"))
     ours = {path.stem for folder in ("tests", "benchmarks") for path in (ROOT / folder).glob("*.py")} | {"torch_conv"}
     wanted = {name for path in tests for name in imported(ast.parse(path.read_text()).body)}

@@ -1,4 +1,4 @@
-"""Plans for GPUs that are not there: which variant serves what, within what the GPU has."""
+"""Plans for GPUs that are not there: the variant of each call, within the GPU's limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def volume(dtype=torch.float32):
     return image(1, 1, 256, 256, 256, dtype=dtype)
 
 
-def photo(channels, dtype=torch.float32):
+def hwc(channels, dtype=torch.float32):
     return image(2, channels, 512, 512, dtype=dtype).contiguous(memory_format=torch.channels_last)
 
 
@@ -61,45 +61,45 @@ CALLS = {
         "direct/general",
         "direct/general",
     ),
-    "channels": (lambda: F.filter2d(photo(256), taps(3, 3)), "direct/tile_groups", "direct/channels"),
-    "channels, 5x5": (lambda: F.filter2d(photo(48), taps(5, 5)), "direct/tile_groups", "direct/tile"),
-    "channels, few": (lambda: F.filter2d(photo(32), taps(3, 3)), "direct/tile_tma", "direct/tile"),
+    "channels": (lambda: F.filter2d(hwc(256), taps(3, 3)), "direct/tile_groups", "direct/channels"),
+    "channels, 5x5": (lambda: F.filter2d(hwc(48), taps(5, 5)), "direct/tile_groups", "direct/tile"),
+    "channels, few": (lambda: F.filter2d(hwc(32), taps(3, 3)), "direct/tile_tma", "direct/tile"),
     "three channels of their own": (
-        lambda: F.filter2d(photo(3), torch.rand(1, 3, 7, 7)),
+        lambda: F.filter2d(hwc(3), torch.rand(1, 3, 7, 7)),
         "direct/tile_own",
         "direct/tile_own",
     ),
     "four channels of their own": (
-        lambda: F.filter2d(photo(4), torch.rand(1, 4, 3, 3)),
+        lambda: F.filter2d(hwc(4), torch.rand(1, 4, 3, 3)),
         "direct/channels",
         "direct/channels",
     ),
     "four channels of their own, 9x9": (
-        lambda: F.filter2d(photo(4), torch.rand(1, 4, 9, 9), algorithm="direct"),
+        lambda: F.filter2d(hwc(4), torch.rand(1, 4, 9, 9), algorithm="direct"),
         "direct/tile_own",
         "direct/tile_own",
     ),
     "four channels of their own, dilation 2": (
-        lambda: F.filter2d(photo(4), torch.rand(1, 4, 3, 3), dilation=2),
+        lambda: F.filter2d(hwc(4), torch.rand(1, 4, 3, 3), dilation=2),
         "direct/tile_own",
         "direct/tile_own",
     ),
     "channels of their own": (
-        lambda: F.filter2d(photo(8), torch.rand(1, 8, 3, 3)),
+        lambda: F.filter2d(hwc(8), torch.rand(1, 8, 3, 3)),
         "direct/tile_groups",
         "direct/channels",
     ),
     "channels of their own, 7x7 bytes": (
-        lambda: F.filter2d(photo(64, torch.uint8), torch.rand(1, 64, 7, 7)),
+        lambda: F.filter2d(hwc(64, torch.uint8), torch.rand(1, 64, 7, 7)),
         "direct/channels",
         "direct/channels",
     ),
     "channels of their own, half precision": (
-        lambda: F.filter2d(photo(64, torch.float16), torch.ones(1, 64, 5, 5, dtype=torch.float16), "constant"),
+        lambda: F.filter2d(hwc(64, torch.float16), torch.ones(1, 64, 5, 5, dtype=torch.float16), "constant"),
         "depthwise/channels_mma",
         "direct/channels",
     ),
-    "channels 5x1": (lambda: F.filter2d(photo(16), taps(5, 1)), "direct/column", "direct/column"),
+    "channels 5x1": (lambda: F.filter2d(hwc(16), taps(5, 1)), "direct/column", "direct/column"),
     "odd width": (lambda: F.filter2d(image(1, 1, 100, 1917), taps(5, 5)), "direct/tile", "direct/tile"),
     "float16, odd width": (
         lambda: F.filter2d(image(1, 1, 100, 1917, dtype=torch.float16), taps(5, 5)),
@@ -126,8 +126,8 @@ CALLS = {
     "separable 127": (lambda: by_hand(image(1, 1, 4096, 4096), 127), "separable/strip", "separable/two_pass"),
     "separable 255": (lambda: by_hand(image(1, 1, 4096, 4096), 255), "separable/ring_unaligned", "separable/two_pass"),
     "separable 255, small": (lambda: by_hand(image(1, 1, 999, 1024), 255), "separable/two_pass", "separable/two_pass"),
-    "separable 31 of a photograph, odd width": (
-        lambda: by_hand(photo(3)[..., 1:], 31),
+    "separable 31 of HWC, odd width": (
+        lambda: by_hand(hwc(3)[..., 1:], 31),
         "separable/ring_unaligned",
         "separable/shared_memory",
     ),
@@ -136,26 +136,26 @@ CALLS = {
         "separable/strip",
         "separable/strip",
     ),
-    "separable 5 of a photograph": (lambda: by_hand(photo(3), 5), "separable/tile_tma", "separable/tile"),
-    "separable 15 of a photograph": (lambda: by_hand(photo(3), 15), "separable/ring", "separable/tile"),
-    "separable 5 of a photograph of bytes": (
-        lambda: by_hand(photo(3, torch.uint8), 5),
+    "separable 5 of HWC": (lambda: by_hand(hwc(3), 5), "separable/tile_tma", "separable/tile"),
+    "separable 15 of HWC": (lambda: by_hand(hwc(3), 15), "separable/ring", "separable/tile"),
+    "separable 5 of HWC of bytes": (
+        lambda: by_hand(hwc(3, torch.uint8), 5),
         "separable/tile_tma",
         "separable/tile",
     ),
     "separable 5 of many channels": (
-        lambda: by_hand(photo(8), 5),
+        lambda: by_hand(hwc(8), 5),
         "separable/shared_memory",
         "separable/shared_memory",
     ),
-    "separable 15, photo": (lambda: by_hand(photo(3, torch.uint8), 15), "tensor_core/mma", "separable/tile"),
+    "separable 15 of HWC of bytes": (lambda: by_hand(hwc(3, torch.uint8), 15), "tensor_core/mma", "separable/tile"),
     "separable 15, five channels": (
-        lambda: by_hand(photo(5, torch.uint8), 15),
+        lambda: by_hand(hwc(5, torch.uint8), 15),
         "separable/shared_memory",
         "separable/shared_memory",
     ),
     "separable 63, four channels": (
-        lambda: by_hand(photo(4, torch.float16), 63),
+        lambda: by_hand(hwc(4, torch.float16), 63),
         "tensor_core/mma",
         "separable/shared_memory",
     ),
@@ -167,7 +167,7 @@ CALLS = {
     ),
     "box 200 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 200), "box/bytes", "box/bytes"),
     "box 300 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 300), "box/streaming", "box/streaming"),
-    "box 15 of a photo of bytes": (lambda: F.box_blur(photo(3, torch.uint8), 15), "box/bytes", "box/bytes"),
+    "box 15 of HWC of bytes": (lambda: F.box_blur(hwc(3, torch.uint8), 15), "box/bytes", "box/bytes"),
     "sobel": (lambda: F.sobel(image()), "fused/tile_tma", "fused/tile"),
     "sums of 7": (lambda: F.gaussian_laplace(image(), 0.75, algorithm="fused"), "fused/tile_tma", "fused/tile"),
     "sums of 9": (lambda: F.gaussian_laplace(image(), 1.0), "fused/streaming", "fused/tile"),
@@ -197,7 +197,7 @@ CALLS = {
         "separable/shared_memory",
     ),
 }
-ELSEWHERE = {  # what comes first wants more shared memory
+ELSEWHERE = {  # the preferred variant needs more shared memory
     ("brain, separable 5", "RTX 5090"): "separable/tile",
     ("brain, separable 15", "RTX 5090"): "separable/tile",
     ("crop, separable 7", "RTX 5090"): "separable/tile",

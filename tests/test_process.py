@@ -1,4 +1,4 @@
-"""What calls leave behind in a process and in its children: memory by bytes, and no lock that nobody opens."""
+"""Calls leave limited memory in a process and its children, and no locked mutex."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/promises.md names every function that may take an algorithm whose bits depend on where a pixel lies."""
+"""docs/promises.md names every function that may take an algorithm whose bits depend on a pixel's position."""
 
 from __future__ import annotations
 

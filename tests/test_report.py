@@ -1,4 +1,4 @@
-"""`torch-conv report`: what the page holds, that it needs nothing else, and what is refused."""
+"""`torch-conv report`: the page's contents, a page without other files, and refusals."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_every_figure_is_drawn(whole):
         assert any(caption.startswith(beginning) for caption in captions), beginning
     assert "Figures without data" not in whole
     assert ">37 % (1)</text>" in whole  # the heat map's cell: filter2d, uint8
-    assert ">2.5</text>" in whole  # what fusing gains: 25 us over 10
+    assert ">2.5</text>" in whole  # the speedup of fusion: 25 us over 10
     assert ">80</text>" in whole  # efficiency
 
 

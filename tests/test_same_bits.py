@@ -102,7 +102,7 @@ def test_a_direct_sum_over_volumes_is_one_fma_chain(device, size):
 
 
 def test_a_separable_sum_over_volumes_is_three_fma_chains(device):
-    """Along x first, then y over what that gave, then z."""
+    """One pass along x, then one along y, then one along z."""
     volume, taps = make_image((4, 4, 5)), dict(zip((2, 1, 0), make_window((3, 3)), strict=True))
     got = torch_conv.filter3d_separable(volume.to(device), *(taps[a].to(device) for a in (2, 1, 0)), padding="valid")
     expected = volume.numpy()
@@ -156,7 +156,7 @@ PLACES = {  # rows and columns (and planes) further into a larger image, and its
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", PLACES)
 def test_anywhere_in_a_tile(device, dtype, shape):
-    """The same pixels, some rows and columns further into a larger image."""
+    """A crop with the image's pixels, some rows and columns inside a larger image."""
     image, (places, beyond) = make_image(shape, dtype), PLACES[shape]
     for call in calls_of(len(shape), dtype).values():
         expected = call(image.to(device), padding="valid")

@@ -31,7 +31,7 @@ ACTIVATIONS = [None, "relu", "relu6", "gelu", "silu", "hardswish"]
 
 
 class Call:
-    """A function `f` of one image (B, C, ...), the image, and how many spatial axes it has."""
+    """A function `f` of one image (B, C, ...), the image, and its number of spatial axes."""
 
     def __init__(self, name, f, image, axes):
         self.name, self.f, self.image, self.axes = name, f, image, axes
@@ -68,7 +68,7 @@ def convolutions(draw):
 
 @st.composite
 def depthwise(draw):
-    """Of many channels, with every activation: registers of channels or of pixels, and what is left of them."""
+    """Many channels, with every activation: whole registers of channels or of pixels, and remainders."""
     channels, k = draw(st.sampled_from([3, 8, 17, 40])), draw(st.sampled_from([1, 3, 5, 7]))
     axes = draw(st.sampled_from([1, 2]))
     dtype, size = draw(st.sampled_from(FLOATS)), draw(st.tuples(*[st.integers(8, 40)] * axes))

@@ -135,7 +135,7 @@ def owner(o, stride, middle, bounds):
 @pytest.mark.parametrize("stride", [1, 2, 3, 7])
 @pytest.mark.parametrize("k", [1, 2, 5, 8])
 def test_owner_of_each_output(devices, padding, stride, k):
-    """Outputs lie on the shard of the row they are made for: with 'valid' that of the window's middle."""
+    """An output is on the shard of its row: with 'valid' the row of the window's middle."""
     image = make_image((1, 2, 23, 25))
     for dim in (-1, -2):
         for sizes in ([8, 8, image.size(dim) - 16], [1, 0, 2, image.size(dim) - 3]):
@@ -318,7 +318,7 @@ def test_groups_of_shards_on_their_way():
 
 
 def test_views_know_together_what_has_arrived():
-    """A CUDA graph may not ask for events, so that what one view has found must be known of all."""
+    """A CUDA graph may not query events, so that all views must know the arrivals that one has found."""
     from torch_conv.sharding.calls import Ready
 
     class Event:

@@ -1,4 +1,4 @@
-"""Boxes in shards along their first axis: kernels read the rows of the neighbour shards where they lie."""
+"""Boxes in shards along their first axis: kernels read the rows of the neighbour shards in place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def box(k, **fixed):
 
 
 def kernels(function, parts):
-    """Of each launch the kernel, and whether it reads other shards; none where boundaries are made of copied rows."""
+    """The kernel of each launch, and whether it reads other shards; none where boundaries are made of copied rows."""
     lines = torch_conv.explain(function, parts).lines
     if any("rows that are copied" in line for line in lines):
         assert not any(IN_PLACE in line for line in lines)
@@ -31,10 +31,10 @@ IMAGES = {
     "odd rows": torch.zeros(1, 3, 300, 637),
     "float16": torch.zeros(1, 3, 300, 640).half(),
     "float16, odd rows": torch.zeros(1, 3, 300, 637).half(),
-    "photos": torch.zeros(2, 3, 300, 640).contiguous(memory_format=torch.channels_last),
+    "hwc": torch.zeros(2, 3, 300, 640).contiguous(memory_format=torch.channels_last),
     "narrow": torch.zeros(4, 8, 300, 60),
     "uint8": torch.zeros(1, 3, 300, 640, dtype=torch.uint8),
-    "photos of bytes": torch.zeros(2, 3, 300, 640, dtype=torch.uint8).contiguous(memory_format=torch.channels_last),
+    "hwc of bytes": torch.zeros(2, 3, 300, 640, dtype=torch.uint8).contiguous(memory_format=torch.channels_last),
 }
 
 
@@ -70,8 +70,8 @@ def test_calls_that_copy_rows(monkeypatch):
     assert kernels(box(31), split(image, cut, -1)) == []
     assert kernels(box(31), split(image, cut, -2, [140, 5, 155])) == []
     assert kernels(box(31), split(image[..., ::2], cut, -2)) == []
-    photo = image.contiguous(memory_format=torch.channels_last)
-    one_of_planes = [photo[:, :, :100], image[:, :, 100:200], photo[:, :, 200:]]
+    hwc = image.contiguous(memory_format=torch.channels_last)
+    one_of_planes = [hwc[:, :, :100], image[:, :, 100:200], hwc[:, :, 200:]]
     assert kernels(box(31), SplitTensor.from_shards(one_of_planes, -2)) == []
     volume = torch.zeros(1, 2, 60, 40, 64)
     for size in ((5, 3, 3), 15):
@@ -80,7 +80,7 @@ def test_calls_that_copy_rows(monkeypatch):
 
 
 def test_groups_of_the_whole_image(monkeypatch):
-    """Every launch knows where its rows lie among the groups of 8 that floats are added up in: boundaries of 7
+    """Every launch knows the position of its rows in the groups of 8 in which floats are added up: boundaries of 7
     rows in one group or in two."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", "1")
@@ -125,7 +125,7 @@ def test_bits_of_the_whole(devices, image, size, side_streams):
     k, sizes = SIZES[size]
     like = IMAGES[image]
     shape = (*like.shape[:2], sum(sizes), like.shape[-1])
-    layout = torch.channels_last if image.startswith("photos") else torch.contiguous_format
+    layout = torch.channels_last if image.startswith("hwc") else torch.contiguous_format
     x = make_image(shape, like.dtype).contiguous(memory_format=layout)
     for border in BORDERS:
         check(box(k), x, devices, -2, sizes, border_type=border)
@@ -133,7 +133,7 @@ def test_bits_of_the_whole(devices, image, size, side_streams):
     check(box(k), x, devices, -2, sizes, border_type="constant", value=2.5)
     check(box(k), x, devices, -2, sizes, padding="valid")
     check(box(k), x, devices, -2, sizes, anchor=(0, 1))
-    # Shards thinner than windows reach, and none at all.
+    # Shards of fewer rows than the windows' radius, and empty ones.
     check(box(k), x, devices, -2, [sizes[0], 1, 0, sum(sizes[1:]) - 1])
 
 

@@ -1,4 +1,4 @@
-"""Fused chains of images in shards along H: kernels read the rows of the neighbour shards where they lie."""
+"""Fused chains of images in shards along H: kernels read the rows of the neighbour shards in place."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ CHAINS = {
     "difference_of_gaussians": (lambda x, **kw: torch_conv.difference_of_gaussians(x, 1.0, **kw), 6),
 }
 SUMS = {"9 taps": CHAINS["gaussian_laplace"], "13 taps": CHAINS["difference_of_gaussians"]}
-EACH = pytest.mark.parametrize(("chain", "reach"), CHAINS.values(), ids=CHAINS)
+EACH = pytest.mark.parametrize(("chain", "radius"), CHAINS.values(), ids=CHAINS)
 
 
 def launches(function, parts, **options):
-    """The kernels of launches that read other shards where they lie."""
+    """The kernels of launches that read other shards in place."""
     found, in_place = [], False
     for line in torch_conv.explain(lambda x: function(x, **options), parts).lines:
         if ": shard " in line:
@@ -60,7 +60,7 @@ def copies_rows(function, parts, **options):
 
 
 @EACH
-def test_plans(chain, reach, monkeypatch):
+def test_plans(chain, radius, monkeypatch):
     """A launch a shard, its interior and its boundaries."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     image, cut = torch.zeros(1, 3, 300, 640), ["cpu"] * 3
@@ -77,7 +77,7 @@ def test_plans(chain, reach, monkeypatch):
     assert launches(chain, parts, algorithm="fused") == ["fused/tile_tma"] * 3
     assert not copies_rows(chain, parts, algorithm="fused")
     # A shard with a row that reads no other; also one of no rows.
-    thin = 2 * reach + 1
+    thin = 2 * radius + 1
     assert launches(chain, split(image, cut, -2, [140, thin, 160 - thin])) == ["fused/tile_tma"] * 3
     assert launches(chain, split(image, cut, -2, [140, 0, 160])) == ["fused/tile_tma"] * 2
     for dtype in (torch.float16, torch.bfloat16, torch.uint8):
@@ -97,7 +97,7 @@ def test_plans(chain, reach, monkeypatch):
 
 
 @EACH
-def test_calls_that_copy_rows(chain, reach, monkeypatch):
+def test_calls_that_copy_rows(chain, radius, monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     image, cut = torch.zeros(1, 3, 300, 640), ["cpu"] * 3
     parts = split(image, cut, -2)
@@ -107,16 +107,16 @@ def test_calls_that_copy_rows(chain, reach, monkeypatch):
     if chain is not CHAINS["unsharp_mask"][0]:  # here by algorithm "fused", which refuses these
         assert launches(chain, split(image.short(), cut, -2)) == []
         assert launches(chain, split(image.double(), cut, -2)) == []
-        photo = image.contiguous(memory_format=torch.channels_last)
-        assert launches(chain, split(photo, cut, -2)) == []
-        one_of_planes = [photo[:, :, :100], image[:, :, 100:200], photo[:, :, 200:]]
+        hwc = image.contiguous(memory_format=torch.channels_last)
+        assert launches(chain, split(hwc, cut, -2)) == []
+        one_of_planes = [hwc[:, :, :100], image[:, :, 100:200], hwc[:, :, 200:]]
         assert launches(chain, SplitTensor.from_shards(one_of_planes, -2)) == []
-    # A shard all of whose rows read others has only boundary strips, and copies; its neighbours read it where it lies.
-    for rows in (reach, 2 * reach):
+    # A shard all of whose rows read others has only boundary strips, and copies; its neighbours read it in place.
+    for rows in (radius, 2 * radius):
         thin = split(image, cut, -2, [140, rows, 160 - rows])
         assert launches(chain, thin) == ["fused/tile_tma"] * 2 and copies_rows(chain, thin)
-    if reach > 1:  # thinner than the chain reaches
-        assert launches(chain, split(image, cut, -2, [140, reach - 1, 161 - reach])) == []
+    if radius > 1:  # fewer rows than the chain's radius
+        assert launches(chain, split(image, cut, -2, [140, radius - 1, 161 - radius])) == []
     with monkeypatch.context() as patch:
         patch.setenv("TORCH_CONV_NO_PEER", "1")
         assert launches(chain, parts) == []
@@ -139,8 +139,8 @@ def test_neighbours_whose_rows_start_elsewhere(monkeypatch):
         assert launches(chain, parts) == ["fused/tile_tma", "fused/tile", "fused/tile_tma"]
 
 
-@pytest.mark.parametrize(("chain", "reach"), SUMS.values(), ids=SUMS)
-def test_plans_of_sums(chain, reach, monkeypatch):
+@pytest.mark.parametrize(("chain", "radius"), SUMS.values(), ids=SUMS)
+def test_plans_of_sums(chain, radius, monkeypatch):
     """Large images by strips; also a pinned variant is one launch a shard."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     large = SplitTensor.from_shards([torch.empty(1, 1, 4096, 4096)] * 2, -2)
@@ -174,10 +174,10 @@ DTYPES = {
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
 @EACH
-def test_bits_of_the_whole(devices, chain, reach, dtype, side_streams):
-    """Rows of whole 16 bytes and others; shards of several tiles, and one as thin as the chain reaches."""
+def test_bits_of_the_whole(devices, chain, radius, dtype, side_streams):
+    """Rows of whole 16 bytes and others; shards of several tiles, and one with as many rows as the chain's radius."""
     dtype, options = DTYPES[dtype]
-    sizes = [70, reach, 2 * reach, 37]
+    sizes = [70, radius, 2 * radius, 37]
     for width in (136, 264, 133, 70):
         x = make_image((2, 2, sum(sizes), width), dtype)
         for border in BORDERS if width in (136, 133) else ("reflect", "circular"):
@@ -187,15 +187,15 @@ def test_bits_of_the_whole(devices, chain, reach, dtype, side_streams):
     check(chain, x, devices, -2, sizes, border_type="constant", value=0.1, **options)
     check(chain, x, devices, -2, sizes, algorithm="fused", **options)
     check(chain, x, devices, -2, sizes, padding="valid", **options)
-    # Narrower than the chain reaches.
-    check(chain, x[..., : reach + 1].contiguous(), devices, -2, sizes, **options)
-    # Shards thinner than it reaches, and none at all.
+    # Fewer columns than the chain's footprint.
+    check(chain, x[..., : radius + 1].contiguous(), devices, -2, sizes, **options)
+    # Shards of fewer rows than the radius, and empty ones.
     check(chain, x, devices, -2, [70, 1, 0, sum(sizes) - 71], **options)
 
 
 @pytest.mark.cuda
 @EACH
-def test_layouts(devices, chain, reach, side_streams):
+def test_layouts(devices, chain, radius, side_streams):
     """Interleaved channels, which unsharp_mask's "fused" refuses, and one channel, whose strides say so."""
     for channels in (1, 3):
         algorithm = {} if channels == 1 else {"algorithm": "auto"}
@@ -206,10 +206,10 @@ def test_layouts(devices, chain, reach, side_streams):
 
 @pytest.mark.cuda
 @EACH
-def test_two_shards_of_a_circle(devices, chain, reach, side_streams):
-    """The same shard lies above and below."""
+def test_two_shards_of_a_circle(devices, chain, radius, side_streams):
+    """One shard is the neighbour above and below."""
     for width in (136, 133):
-        for sizes in ([41, 30], [reach, 70], [70, reach]):
+        for sizes in ([41, 30], [radius, 70], [70, radius]):
             x = make_image((2, 2, sum(sizes), width))
             check(chain, x, devices, -2, sizes, border_type="circular")
 
@@ -218,7 +218,7 @@ def test_two_shards_of_a_circle(devices, chain, reach, side_streams):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8], ids=str)
 @pytest.mark.parametrize("step", [1, 16], ids=["rows start anywhere", "rows start on 16 bytes"])
 @EACH
-def test_shards_amid_other_memory(devices, chain, reach, step, dtype, side_streams):
+def test_shards_amid_other_memory(devices, chain, radius, step, dtype, side_streams):
     """Each shard a part of a tensor of its own, with other numbers around it and other strides."""
     image, to = make_image((2, 2, 104, 144), dtype), devices(3)
     for border in ("reflect", "circular", "constant", "skip"):
@@ -233,7 +233,7 @@ def test_shards_amid_other_memory(devices, chain, reach, step, dtype, side_strea
 
 @pytest.mark.cuda
 @EACH
-def test_neighbours_that_were_just_written(devices, chain, reach, side_streams):
+def test_neighbours_that_were_just_written(devices, chain, radius, side_streams):
     for width in (264, 133):
         check_just_written(chain, (1, 3, 104, width), [33, 31, 40], -2, devices)
 
@@ -241,9 +241,9 @@ def test_neighbours_that_were_just_written(devices, chain, reach, side_streams):
 @pytest.mark.cuda
 @pytest.mark.parametrize("variant", ["streaming", "tile_tma", "tile"])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("chain", "reach"), SUMS.values(), ids=SUMS)
-def test_variants_of_sums(devices, chain, reach, dtype, variant, side_streams, monkeypatch):
-    """Of the whole image and of shards by the same kernel."""
+@pytest.mark.parametrize(("chain", "radius"), SUMS.values(), ids=SUMS)
+def test_variants_of_sums(devices, chain, radius, dtype, variant, side_streams, monkeypatch):
+    """One kernel gives the whole image and shards the same bits."""
     if variant != "tile" and torch.cuda.get_device_capability() < (9, 0):
         pytest.skip("no bulk copies")
     monkeypatch.setenv("TORCH_CONV_VARIANT", variant)
@@ -251,7 +251,7 @@ def test_variants_of_sums(devices, chain, reach, dtype, variant, side_streams, m
     x = make_image((2, 2, 192, 256), dtype)
     assert launches(chain, split(x, devices(3), -2), **options) == [f"fused/{variant}"] * 3
     for border in EXTENDING if variant == "streaming" else BORDERS:
-        for sizes in ([64, 64, 64], [64, reach, 128 - reach]):
+        for sizes in ([64, 64, 64], [64, radius, 128 - radius]):
             check(chain, x, devices, -2, sizes, border_type=border, **options)
     check(chain, x, devices, -2, [96, 96], border_type="circular", **options)
     check(chain, x, devices, -2, [64, 64, 64], border_type="constant", value=2, **options)

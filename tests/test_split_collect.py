@@ -65,7 +65,7 @@ def test_gather_to_a_gpu_keeps_nothing(devices, dim):
 
 
 def test_gather_to_a_gpu_all_ways_at_once(devices):
-    """What comes from other GPUs waits neither for the shards that are there nor for those on a third."""
+    """A copy from another GPU waits neither for local shards nor for those on a third GPU."""
     to = [torch.device(device) for device in dict.fromkeys(devices(8))]
     if len(to) < 2:
         pytest.skip("one GPU")

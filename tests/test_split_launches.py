@@ -1,4 +1,4 @@
-"""What a call on shards launches: copies of rows, windows of other GPUs, and all of it in a CUDA graph."""
+"""The launches of a call on shards: copies of rows, windows of other GPUs, and a CUDA graph of them."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def filtered(image):
 
 
 def slow_uploads(to, cycles=SLEEP):
-    """What is split next arrives late. The kernel of `filtered` is loaded before: that takes longer than the upload."""
+    """The next shards arrive late. The kernel of `filtered` is loaded before, which takes longer than the upload."""
     torch_conv.prepare(filtered, torch.empty(2, 300, 200, device="cuda"))
     for device in set(map(torch.device, to)):
         with torch.cuda.stream(transfer.streams_of(device).up):
@@ -45,9 +45,9 @@ def slow_uploads(to, cycles=SLEEP):
 
 @pytest.fixture(params=["nothing", "everything"])
 def arrived(request, monkeypatch):
-    """What has arrived when the host asks. It is told so, for which of host and streams is faster is chance.
+    """The host finds all shards arrived, or none, because the order of host and streams is chance.
 
-    Streams wait for what has not really arrived all the same.
+    Streams wait for the shards that have not arrived.
     """
     monkeypatch.setattr(calls.Ready, "arriving", lambda self: True)
     monkeypatch.setattr(calls.Arrivals, "over", lambda self, i: request.param == "everything")
@@ -70,9 +70,9 @@ def side_streams(devices):
 @pytest.mark.parametrize("name", ["filter2d", "gaussian_blur2d wide", "gaussian_sobel", "box_blur", "filter1d along C"])
 @pytest.mark.parametrize("dim", [-1, -2, -3])
 def test_producers_and_consumers_on_side_streams(devices, side_streams, name, dim):
-    """The result is of what the streams had queued before the call, whatever is queued after it."""
+    """The result holds the writes queued before the call, and none of those queued after it."""
     image = make_image((2, 6, 300, 200), torch.uint8)
-    way = {"algorithm": "separable"} if name == "gaussian_blur2d wide" else {}  # the same bits in every part
+    way = {"algorithm": "separable"} if name == "gaussian_blur2d wide" else {}  # every part has these bits
     expected = IMAGES[name](image.cuda(), **way)
     for n in (2, 3, 4):
         parts = split(image.cuda(), devices(n), dim)
@@ -203,7 +203,7 @@ def test_memory_is_used_again(devices):
 
 
 def test_shards_on_another_stream(devices, arrived):
-    """What arrives or is made on one stream may be used on another."""
+    """A tensor that arrives or is made on one stream may be used on another."""
     image, to = make_image((2, 300, 200)).pin_memory(), devices(3)
     slow_uploads(to)
     parts = split(image, to)

@@ -1,4 +1,4 @@
-"""split, SplitTensor, gather: what they are made of, how they show themselves, what they refuse."""
+"""split, SplitTensor, gather: their parts, their printed form, and their refusals."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Volumes in shards along depth: kernels read the planes of the neighbour shards where they lie, in one launch.
+"""Volumes in shards along depth: kernels read the planes of the neighbour shards in place, in one launch.
 
-Those of large volumes in launches of their own, and from copies if windows reach many.
+Boundaries of large volumes have launches of their own, which read copies where the windows are deep.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def depthwise(x):
 
 
 def launches(function, volume, sizes, dim=-3, **options):
-    """What each shard is made by: the kernel of its one launch, or 'strips'."""
+    """For each shard the kernel of its one launch, or 'strips'."""
     plan = torch_conv.explain(function, split(volume, [str(volume.device)] * len(sizes), dim, sizes), **options)
     text = "\n".join(plan.lines)
     if "rows that are copied" in text:
@@ -58,7 +58,7 @@ def launches(function, volume, sizes, dim=-3, **options):
 
 
 def reads_neighbours(lines):
-    """Of each launch: does it read the neighbour shards?"""
+    """Whether each launch reads the neighbour shards."""
     return ["through all shards" in line for line in lines if "streaming" in line]
 
 
@@ -104,7 +104,7 @@ def test_calls_that_copy_strips(monkeypatch):
         assert launches(call, volume, [20, 20, 20], stride=2) == "strips"
         assert launches(call, volume.double(), [20, 20, 20]) == "strips"
         assert launches(call, volume, [10, 10, 20], dim=-2) == "strips"
-        # Neighbours thinner than windows reach; a shard whose windows all need others.
+        # Neighbours of fewer planes than the windows' radius; a shard all of whose windows read others.
         assert launches(call, volume, [30, 2, 28]) == "strips"
         kernels = torch_conv.explain(call, split(volume, ["cpu"] * 3, -3, [30, 3, 27])).lines
         assert sum("through all shards" in line for line in kernels) == 2
@@ -273,7 +273,7 @@ def test_convolutions(devices):
 @pytest.mark.cuda
 @pytest.mark.parametrize("on_gpu", range(1, 8))
 def test_windows_on_gpus(devices, on_gpu):
-    """Bit i of `on_gpu`: window i lies on a GPU, which need not be the one of the shard."""
+    """Bit i of `on_gpu`: window i is on a GPU, which need not be the one of the shard."""
     volume, to = make_image((1, 2, 30, 41, 68)), devices(3)
     parts = split(volume, to, -3)
     for home in (to[0], to[-1]):

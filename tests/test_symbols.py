@@ -1,4 +1,4 @@
-"""Numbers and sizes that are symbols: how often torch.compile compiles, and sizes that only the data says."""
+"""Numbers and sizes that are symbols: the number of compilations by torch.compile, and sizes that depend on data."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def weights(channels, *size):
 
 
 ROW = torch.tensor([0.25, 0.5, 0.25])
-# Of images (B, 2, 8, 9) and volumes (B, 2, 5, 8, 9).
+# Calls of images (B, 2, 8, 9) and volumes (B, 2, 5, 8, 9).
 IMAGES = {
     "filter2d": lambda x: torch_conv.filter2d(x, torch.ones(3, 3)),
     "filter2d, normalized": lambda x: torch_conv.filter2d(x, torch.ones(3, 3), "skip", True),

@@ -57,7 +57,7 @@ OF_ROWS += [(3, 15), (15, 3), (9, 31), (31, 9), (1, 20), (20, 1), (5, 63), (63, 
 @pytest.mark.cuda
 @cases([*SQUARES, *OTHERS, *LARGE], OF_ROWS)
 def test_windows(cuda, kind, dtype, size):
-    """Boundaries of warps, tiles, chunks and segments lie in these images, and widths of any kind."""
+    """These images have boundaries of warps, tiles, chunks and segments, and widths of any kind."""
     for i, (h, w) in enumerate(SHAPES[kind]):
         image, windows = make_image((1, 2, h, w), dtype), kind.windows(size)
         kind.check(image, windows, cuda, border_type=BORDERS[(size[0] + i) % len(BORDERS)])
@@ -125,7 +125,7 @@ def test_an_impulse_gives_the_windows(cuda, dtype, sigma):
 @pytest.mark.cuda
 @pytest.mark.parametrize("k", [5, 15, 31])
 def test_bytes_are_the_nearest(cuda, k):
-    """But where the exact sum lies within 1e-4 of the middle between two."""
+    """Equal, except where the exact sum is within 1e-4 of the middle between two."""
     image = make_image((1, 1, 300, 400), torch.uint8)
     window = torch_conv.kernels.gaussian1d(k, 0.15 * k + 0.35, dtype=torch.float64).float()
     got = SEPARABLE.products(image.to(cuda), window, window).cpu().double()
@@ -234,7 +234,7 @@ def test_same_bits_for_every_position_in_the_batch(cuda, kind, dtype, size, widt
     alone = kind.products(image, *windows)
     for _ in range(3):
         assert_same_bits(kind.products(image.repeat(3, 2, 1, 1), *windows), alone.repeat(3, 2, 1, 1))
-    assert_same_bits(getattr(torch_conv, kind.name)(image, *windows), alone)  # what 'auto' takes
+    assert_same_bits(getattr(torch_conv, kind.name)(image, *windows), alone)  # the choice of 'auto'
 
 
 @pytest.mark.cuda
@@ -242,7 +242,7 @@ def test_same_bits_for_every_position_in_the_batch(cuda, kind, dtype, size, widt
 @pytest.mark.parametrize("start", [8, 0, 1, 2, 5])
 @cases([(5, 5), (7, 7), (4, 4), (9, 9)], [])
 def test_rows_of_other_pitches(cuda, kind, dtype, size, pitch, start):
-    """Crops are read as they lie, wherever they start, and results of any pitch are written; the bits are the same."""
+    """Kernels read crops in place, from any start, and write results of any pitch; the bits are the same."""
     wide, windows = make_image((1, 1, 50, pitch), dtype, device=cuda), kind.windows(size)
     for width in (136, 137, 264):
         crop = wide[..., 3:43, start : start + width]
@@ -267,7 +267,7 @@ AMONG = {  # sizes of images, and (values between rows, values before the first)
 @pytest.mark.parametrize("border", BORDERS)
 @cases([(5, 5), (4, 7), (6, 5), (7, 7), (9, 9), (12, 13), (31, 31)], [(15, 15), (31, 31), (9, 20)])
 def test_numbers_between_rows_are_not_seen(cuda, kind, dtype, border, size):
-    """Images among NaN have the bits that they have alone: no zero of a matrix meets a number beside the image."""
+    """Images among NaN have the bits that they have alone: no zero of a matrix multiplies an outer number."""
     sizes, gaps = AMONG[kind]
     windows = kind.windows(size)
     narrow = [tuple(w.to(dtype) for w in windows)] if kind is DIRECT else []
@@ -321,11 +321,11 @@ def test_gradients(cuda, dtype):
     assert_same_bits(image.grad, other.grad)
 
 
-# ---- interleaved channels of separable filters; test_filter2d_photos.py has those of filter2d ------------------------
+# ---- interleaved channels of separable filters; test_filter2d_hwc.py has those of filter2d ------------------------
 
 
 def hwc(image, gap=0, start=0, beside=0):
-    """The same image with its interleaved channels, rows `gap` values apart, behind `start` values."""
+    """A copy of the image with interleaved channels, `gap` values between rows and `start` values before them."""
     n, c, h, w = image.shape
     memory = torch.full((start + n * h * (w * c + gap),), beside, dtype=image.dtype, device=image.device)
     rows = memory[start:].view(n, h, w * c + gap)[..., : w * c]

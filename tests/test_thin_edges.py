@@ -16,7 +16,7 @@ SLOPE = 0.41421356237309503  # of 22.5 degrees
 
 
 def neighbours(gx, gy):
-    """(dy, dx) of the neighbour before a pixel along its gradient; the one after lies opposite."""
+    """(dy, dx) of the neighbour before a pixel along its gradient; the one after is opposite."""
     slope = type(gx)(SLOPE)
     if abs(gy) <= slope * abs(gx):
         return 0, -1
@@ -39,7 +39,7 @@ def plain_loop(m, gx, gy):
 
 
 def ambiguous(m, gx, gy):
-    """Where a last bit decides: a neighbour as large, a gradient between two directions."""
+    """Pixels where a last bit decides: a neighbour as large, a gradient between two directions."""
     h, w = m.shape[-2:]
     around = torch.nn.functional.pad(m, (1, 1, 1, 1))
     close = torch.zeros_like(m, dtype=torch.bool)
@@ -140,7 +140,7 @@ def test_a_step_is_one_pixel_thin(device, dx, dy):
 
 
 def test_nan_does_not_spread(device):
-    """The magnitude of a window that holds a NaN is NaN, and so is what it becomes; one pixel more does not know it."""
+    """The magnitude of a window that holds a NaN is NaN, and so are its outputs; pixels further away are finite."""
     image = make_image((30, 41), device=device)
     clean = torch_conv.thin_edges(image, 3, 1.0)
     image[14, 20] = float("nan")

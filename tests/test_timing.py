@@ -150,7 +150,7 @@ def test_noisy_samples_go_on():
     assert taken(3, "noisy") == {"still": 8, "slow": 2, "once": 1, "settles": 8}
     more = [entered[i : i + 2] for i in range(len(entered) - 6, len(entered), 2)]
     assert all(sorted(each) == ["settles", "still"] for each in more)
-    series["slow"] = noisy  # its own rounds are few: it goes on beside others, in theirs
+    series["slow"] = noisy  # it has few rounds: it goes on in the rounds of others
     assert taken(3, "noisy", "settles") == {"still": 6, "slow": 6, "once": 1}
 
 

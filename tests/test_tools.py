@@ -1,4 +1,4 @@
-"""torch's tools around a call: what torch.fx traces, what the flop counter counts, what a batch norm is folded into."""
+"""torch's tools around a call: torch.fx, the flop counter, and the folding of batch norms."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_parameters_of_a_layer_with_an_activation_are_set_as_ever(layers):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_are_traced_without_their_own_modules(name):
-    """As every tracer of torch does that knows torch.nn only."""
+    """Every tracer of torch that knows torch.nn only does so."""
     build, _, shape = MODULES[name]
     traced = torch.fx.symbolic_trace(nn.Sequential(build()))
     assert_same_bits(traced(make_image(shape)), build()(make_image(shape)))
@@ -256,7 +256,7 @@ def replaced(request):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("wanted", [False, True])
 def test_onnx_export_of_a_replaced_model_equals_that_of_torch(monkeypatch, replaced, wanted):
-    """What torch.onnx exports holds torch's convolutions, by torch.export and by a trace."""
+    """The exports of torch.onnx hold torch's convolutions, by torch.export and by a trace."""
     model, image = replaced
     with monkeypatch.context() as patch, torch.set_grad_enabled(wanted):
         patch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)

@@ -172,7 +172,7 @@ def test_scripted_saved_and_loaded(device, function):
 
 @pytest.fixture
 def without_fuser():
-    """TorchScript's fuser contracts what stands around our operators, sobel's a * a + b * b: other bits on CUDA."""
+    """TorchScript's fuser contracts expressions around our operators, sobel's a * a + b * b: other bits on CUDA."""
     before = torch._C._jit_texpr_fuser_enabled()
     torch._C._jit_set_texpr_fuser_enabled(False)
     yield

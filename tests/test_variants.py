@@ -72,7 +72,7 @@ def test_direct_windows_of_any_shape(cuda, pinned, dtype, size):
 
 
 def has_rings():
-    """Hopper and Blackwell in the data center: bulk copies, and shared memory for a ring beside another."""
+    """Hopper and Blackwell in the data center have bulk copies, and shared memory for two rings."""
     return torch.cuda.get_device_capability()[0] in (9, 10)
 
 
@@ -124,7 +124,7 @@ def test_separable_windows_of_any_shape(cuda, pinned, size):
 @pytest.mark.parametrize("channels", [2, 3, 4])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [(3, 3), (5, 5), (7, 7), (15, 15), (9, 15), (34, 31), (1, 8)], ids=str)
-def test_separable_photographs(cuda, pinned, channels, dtype, size):
+def test_separable_hwc_images(cuda, pinned, channels, dtype, size):
     """Interleaved channels; taps on the host and on the GPU; the widths of rows that start anywhere."""
     taps_y, taps_x = make_window((size[0],)) / size[0], make_window((size[1],), seed=8) / size[1]
     served = {}

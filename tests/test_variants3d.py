@@ -160,12 +160,14 @@ def test_box3d(cuda, pinned, dtype, size):
 def test_layouts_of_volumes(cuda, pinned, algorithm, layout):
     call, served = calls_of_every_family()[algorithm], {}
     volume = make_image((2, 4, 6, 20, 64), device=cuda)
-    got = agree(pinned, algorithm, call, lay_out(volume, layout), served)
+    x = lay_out(volume, layout)
+    got = agree(pinned, algorithm, call, x, served)
     if algorithm == "box3d":
         torch.testing.assert_close(got, call(volume), rtol=1e-5, atol=1e-5)
     else:
         assert_same_bits(got, call(volume))
-    assert served
+    # Both variants of separable3d refuse rows that are not contiguous; three passes filter such volumes.
+    assert served or (algorithm == "separable3d" and x.stride(-1) != 1)
 
 
 @pytest.mark.cuda

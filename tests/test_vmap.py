@@ -35,7 +35,7 @@ def test_images(case):
 
 @torch.no_grad()
 def test_windows(case):
-    """Each of them alone, all, and all beside the images."""
+    """Each window alone, all windows, and all windows with the images."""
     call, stacks = case
     rest = len(stacks) - 1
     for dims in [[0 if i == j else None for j in range(rest)] for i in range(rest)] + [[-1] * rest]:
@@ -162,7 +162,7 @@ def test_a_sigma_for_each(device):
     close(got, torch.stack([blur(x, sigma=s) for x, s in zip(images, sigmas, strict=True)]))
 
 
-# name: a call, an example's shape, and the shapes of what else may be mapped.
+# name: a call, an example's shape, and the shapes of other arguments that may be mapped.
 FORMATS = {
     "filter2d": (torch_conv.filter2d, IMAGE, [(2, 3, 3)]),
     "filter3d": (torch_conv.filter3d, VOLUME, [(3, 3, 3)]),

@@ -54,7 +54,7 @@ def operands(case, dtype, layout, device):
 
 
 def by_torch(x, grad, kernel, stride, padding):
-    """In float64, and the sum of all terms' magnitudes, which bounds what roundings do."""
+    """The gradient in float64, and the sum of all terms' magnitudes, which bounds the rounding errors."""
     conv = {3: F.conv1d, 4: F.conv2d}[x.dim()]
 
     def gradient(x, grad):
@@ -119,7 +119,7 @@ def test_fewer_outputs(cuda, layout):
 @pytest.mark.cuda
 @pytest.mark.parametrize("layout", FORMATS)
 def test_not_finite(cuda, layout):
-    """What is not finite reaches the taps that saw it, and no others."""
+    """A NaN or infinity changes the taps that read it, and no others."""
     for case in (IMAGES[2], IMAGES[1]):
         x, grad, *options = operands(case, torch.float32, layout, cuda)
         x[0, 3, 0, 0] = x[-1, 1, -1, -1] = torch.inf
@@ -142,7 +142,7 @@ def test_left_to_torch_on_the_cpu():
 
 @pytest.mark.parametrize("case", [IMAGES[4], SIGNALS[1]], ids=["image", "signal"])
 def test_ours_or_torch(device, case):
-    """What compiled code calls: torch's gradients where our kernels make none, and a fake that knows their shapes."""
+    """Compiled code calls torch's gradients where our kernels make none, and a fake that knows their shapes."""
     given = operands(case, torch.float32, "planes", device)
     ours_or_torch = torch.ops.torch_conv._weight_gradient_or_torch
     check_gradients(ours_or_torch(*given), *given)

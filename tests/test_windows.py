@@ -47,7 +47,7 @@ def test_each_window_of_volumes_is_normalized_by_itself(device, form, behaviour,
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (4, 1, 1), (1, 4, 2), (2, 2, 2), (3, 5, 4)])
 def test_anchors_of_volumes(device, size):
-    """None is the lower middle, -1 the upper one, and the tap that is named lies on the voxel."""
+    """None is the lower middle, -1 the upper one, and the anchor's tap is on the voxel."""
     volume, kernel = make_image((7, 8, 9), device=device), make_window(size, device=device)
     lower, upper = tuple((k - 1) // 2 for k in size), tuple(k // 2 for k in size)
     assert_same_bits(torch_conv.filter3d(volume, kernel), torch_conv.filter3d(volume, kernel, anchor=lower))
@@ -80,7 +80,7 @@ def test_windows_of_a_gpu_volume_may_live_on_the_cpu(device, size, form):
     volume, kernel = make_image((B, C, 6, 9, 13), device=device), make_window((*form, *size))
     expected = torch_conv.filter3d(volume, kernel.to(device))
     got = torch_conv.filter3d(volume, kernel)
-    kernel.zero_()  # the call owns what it needs
+    kernel.zero_()  # the call owns its copies
     assert_same_bits(got, expected)
 
 
@@ -175,7 +175,7 @@ def test_windows_of_a_gpu_image_may_live_on_the_cpu(device, size, form):
     image, kernel = make_image((B, C, 20, 31), device=device), make_window((*form, *size))
     expected = torch_conv.filter2d(image, kernel.to(device))
     got = torch_conv.filter2d(image, kernel)
-    kernel.zero_()  # the call owns what it needs
+    kernel.zero_()  # the call owns its copies
     assert_same_bits(got, expected)
 
 

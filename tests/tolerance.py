@@ -1,4 +1,4 @@
-"""How far a result may lie from the exact one: one table per dtype, one per algorithm.
+"""The largest difference of a result from the exact one: one table per dtype, one per algorithm.
 
 With `exact` the float64 result and `scale` the same sum over |taps| * |pixels|, a result passes if
 
@@ -36,7 +36,7 @@ ROUNDING = {
 UNIT = {dtype: 2.0**-24 for dtype in ROUNDING} | {torch.float64: 2 * 2.0**-53}
 
 # Roundings on the longest path, by algorithm, for a window of `size` taps along each axis over `channels` input
-# channels. The constants cover what happens to the taps (conversion, normalisation) and the bias.
+# channels. The constants cover the conversion and normalisation of taps and the bias.
 STEPS = {
     "direct": lambda size, channels: math.prod(size) * channels + 4,
     # Products of matrices: sums of zeros too, in an order of the hardware's, whose additions may cut instead of round.

@@ -1,4 +1,4 @@
-"""The variants of every kernel family, calls that it serves, and how results are compared."""
+"""The variants of every kernel family, calls that it serves, and the comparison of results."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def calls_of_every_family():
 
 
 def agree(pinned, algorithm, call, image, served, exact_bits=True, **options):
-    """The chosen kernel and every pinned one; counts in `served` who took the call."""
+    """The chosen kernel and every pinned one; counts in `served` the variants that took the call."""
     chosen = call(image, **options)
     for variant in VARIANTS[algorithm]:
         got = pinned(variant, lambda: call(image, **options))

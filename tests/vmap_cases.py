@@ -1,4 +1,4 @@
-"""What the tests of torch.vmap share: calls, and all examples of one beside a loop over them."""
+"""Cases of the tests of torch.vmap: calls, and the comparison of torch.vmap with a loop over the examples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ of = torch.ops.torch_conv
 N = 3
 IMAGE, VOLUME, SEQUENCE = (2, 4, 9, 10), (2, 2, 6, 7, 8), (2, 3, 12)
 
-# name: a call, the image's shape, and the shapes of what else may be mapped.
+# name: a call, the image's shape, and the shapes of other arguments that may be mapped.
 CALLS = {
     "filter2d": (torch_conv.filter2d, IMAGE, [(3, 3)]),
     "filter2d, of samples": (torch_conv.filter2d, IMAGE, [(2, 3, 3)]),
@@ -59,7 +59,7 @@ def one_by_one(call, stacks, dims):
 
 
 def mapped(call, stacks, dims):
-    """With the examples last in what is mapped."""
+    """A call with the examples in the last dimension."""
     given = [t[0] if d is None else t.movedim(0, d) for t, d in zip(stacks, dims, strict=True)]
     return torch.vmap(call, tuple(dims))(*given)
 
