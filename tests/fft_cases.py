@@ -52,7 +52,7 @@ def assert_like_direct(got, direct):
 
 
 def assert_same_by_threads(call, expected, counts):
-    """Where one thread's share ends and another's begins must not show."""
+    """The boundaries between the threads' shares must not change bits."""
     threads = torch.get_num_threads()
     try:
         for count in counts:

@@ -99,12 +99,12 @@ def strange(shape: Sequence[int]) -> Tensor:
 
 
 def bounded(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Of one sample where it would be more than 2^27 elements: even untouched memory has an end."""
+    """One sample if the image has more than 2^27 elements: even untouched memory is limited."""
     return shape if math.prod(shape) <= 1 << 27 else (1, *shape[1:])
 
 
 def laid_out(draw: Draw, call: Described, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Memory that nobody touches, in one of the formats that people have."""
+    """An image in untouched memory, in one of the usual formats."""
     last = "channels_last"
     kind = draw.rarely("planes", [last, last, last, last, "rows apart", "from column 1", "every other"], 2)
     call.words.append(f"{NAMES[dtype]} {'x'.join(map(str, shape))}" + ("" if kind == "planes" else f" ({kind})"))

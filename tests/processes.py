@@ -9,7 +9,7 @@ _IMPORTED = ["torch", "torch._dynamo", "torch.distributed.tensor", "hypothesis",
 
 
 def context(device: str = "cpu"):
-    """Of processes for that device. CUDA does not survive a fork, so processes for GPUs import everything anew."""
+    """The context of processes for that device. CUDA does not survive a fork, so these processes are new ones."""
     if device == "cuda":
         return mp.get_context("spawn")
     server = mp.get_context("forkserver")

@@ -33,7 +33,7 @@ class Kind(NamedTuple):
         return getattr(torch_conv, self.name)(image, *args, algorithm=self.chain, **options)
 
     def bound(self, dtype):
-        """Of tests/tolerance.py; uint8 is made of parts of float16."""
+        """The bound's name in tests/tolerance.py; uint8 is made of parts of float16."""
         if self.name == "filter2d":
             return "tensor_core"
         return "banded bfloat16" if dtype == torch.bfloat16 else "banded"

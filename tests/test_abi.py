@@ -62,7 +62,7 @@ def test_undefined_symbols_are_stable():
     """Functions of the C and C++ libraries and of torch's C shims, the stable ABI; of Python nothing at all."""
     done = subprocess.run(["nm", "-D", "--undefined-only", MODULE], capture_output=True, text=True, check=True)
     taken = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines() if " U " in line}
-    system = ctypes.CDLL("libstdc++.so.6")  # and what it needs itself: the C and mathematical libraries
+    system = ctypes.CDLL("libstdc++.so.6")  # libraries that the module needs: C and mathematics
     others = {name for name in taken if not hasattr(system, name)}
     headers = Path(torch.__file__).parent / "include" / "torch" / "csrc"
     shims = [*headers.glob("stable/c/shim.h"), *headers.glob("inductor/aoti_torch/*/*shim*.h")]
@@ -70,13 +70,13 @@ def test_undefined_symbols_are_stable():
     assert "torch_library_impl" in others  # nm was understood
     assert others <= declared
     torch_cpu = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-    assert not [name for name in others if not hasattr(torch_cpu, name)]  # what a torch without CUDA has
+    assert not [name for name in others if not hasattr(torch_cpu, name)]  # libraries of a torch without CUDA
     weak = {line.split()[-1] for line in done.stdout.splitlines() if " w " in line and "torch" in line}
     assert weak == {"torch_exception_get_what_without_backtrace"}  # of torch 2.13: it may be missing
 
 
 def test_the_module_brings_its_conversions_of_float16():
-    """Those of a shared libgcc have the version GCC_12.0.0, which Red Hat Enterprise Linux 9 and its like lack."""
+    """Symbols of a shared libgcc have the version GCC_12.0.0, which Red Hat Enterprise Linux 9 and its like lack."""
     assert b"GCC_12" not in MODULE.read_bytes()
 
 

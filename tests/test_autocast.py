@@ -70,7 +70,7 @@ def test_gradients_come_back_in_the_weights_dtype(device):
 
 
 def test_backward_under_autocast(device):
-    """It computes as the call did, whatever stands around it."""
+    """The backward pass has the call's dtypes in any context."""
     tensors = given(2, device)
     found = []
     for enabled in (False, True):

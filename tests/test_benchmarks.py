@@ -1,4 +1,4 @@
-"""The benchmarks: what a run leaves of an older one's results; rows of several GPUs; tables and figures in docs/."""
+"""The benchmarks: results of an older run that stay; rows of several GPUs; tables and figures in docs/."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_filters_of_several_gpus(name):
 
 
 def results(n):
-    """Of all rows, as a run on n GPUs would write them: those of several take 2 us and one takes n."""
+    """All rows of a run on n GPUs: rows of several GPUs take 2 us, and rows of one GPU n us."""
     rows = []
     for task in tasks(n):
         timings = {way: {"median_us": 2.0} for way in ("operator", "cat, F.conv2d", "DTensor F.conv2d")}
@@ -216,7 +216,7 @@ def test_figures_of_the_documents(name):
 
 
 def test_tables_of_the_textbook():
-    """A dash stands where nothing was measured; what was not measured on a GPU is not there."""
+    """A dash marks a missing measurement; a GPU without measurements has no column."""
     rows = [{"policy": "wrap", "direct_ms": 0.5, "error": 0.0}]
     tables = [{"name": "borders", "title": "8-bit images, 3x512x512", "rows": rows}]
     tables.append({"name": "volume", "title": "3-D study", "rows": [{"row": "naive", "average_ms": 2.0}]})

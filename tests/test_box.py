@@ -312,7 +312,7 @@ def test_a_border_value_that_is_not_finite_stays_in_its_windows(device, dtype, v
 
 @pytest.mark.parametrize("value", [0.1, 70000.3])
 def test_a_border_value_no_voxel_can_hold(device, value):
-    """It is not rounded to the voxels' dtype, and means of whole numbers and it are rounded once."""
+    """The border's value is not rounded to the voxels' dtype, and means with this value are rounded once."""
     volume = make_image((7, 9, 13), torch.uint8)
     for output_dtype in (torch.float32, torch.uint16):
         check("box3d", volume, (3, 5, 7), "constant", device=device, value=value, output_dtype=output_dtype)

@@ -48,7 +48,7 @@ def test_the_largest_windows(cuda, pinned, size):
 
 @pytest.mark.parametrize("size", [(2, 2), (4, 5), (16, 16), (12, 100), (200, 200)])
 def test_ties_go_to_the_even_number(cuda, pinned, size):
-    """Of small numbers, whose means are halves often."""
+    """Images of small numbers, whose means are often halves."""
     image = make_image((260, 333), torch.uint8, device=cuda) % 3
     assert_bytes_serve(pinned, image, size, "reflect")
 

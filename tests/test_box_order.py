@@ -145,7 +145,7 @@ def images():
 
 
 def window_means(image, size):
-    """By whole numbers: sums of pixels that are multiples of 2**-18 are exact, whatever stands elsewhere."""
+    """Sums of pixels that are multiples of 2**-18 are exact, with any numbers elsewhere."""
     sums = (image.double() * 2**18).to(torch.int64)
     for dim, k in enumerate(size):
         sums = torch.cat([torch.zeros_like(sums.narrow(dim, 0, 1)), sums.cumsum(dim)], dim)
@@ -170,7 +170,7 @@ def check_error(function, image, size, device, algorithm, name):
 
 
 def ulp(x):
-    """Of float32, at float64 numbers."""
+    """The spacing of float32 numbers at float64 numbers."""
     return 2.0 ** (torch.frexp(x).exponent - 24).double()
 
 

@@ -71,7 +71,7 @@ def check(given, activation=None):
 
 
 def reference_strides(x):
-    """Those of a dense result with the channels innermost where they are in x."""
+    """The strides of a dense result, with the channels innermost if they are innermost in x."""
     channels, length = x.shape[1:]
     if x.stride(1) == 1 and x.stride(2) > 1:
         return (length * channels, 1, channels)

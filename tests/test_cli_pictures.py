@@ -322,7 +322,7 @@ def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path, 
 
 
 def test_limit_of_pillow_is_not_changed(tmp_path, monkeypatch):
-    """It is one for all threads, and a child process may be forked meanwhile."""
+    """All threads share the limit, and a child process may be forked meanwhile."""
     from torch_conv.cli.programs import UsageError, read_picture
 
     monkeypatch.setattr(pil, "MAX_IMAGE_PIXELS", 10)

@@ -44,7 +44,7 @@ dtypes_and_depths = pytest.mark.parametrize(("dtype", "ddepth"), combinations)
 def agree(name, x, *args, taps=1.0, share=0.005, in_float32=False, **kwargs):
     """One call of both. `taps` is the sum of |taps|; `in_float32`, that OpenCV sums so whatever it returns.
 
-    OpenCV may refuse what is served here (see the tests of refusals); False then.
+    OpenCV may refuse calls that compat.cv2 serves (see the tests of refusals); False then.
     """
     try:
         expected = getattr(cv2, name)(x, *args, **kwargs)
@@ -239,7 +239,7 @@ GAUSSIANS = [  # size, sigma along x, sigma along y
 @pytest.mark.parametrize(("size", "sigma_x", "sigma_y"), GAUSSIANS)
 def test_gaussian_blur(dtype, size, sigma_x, sigma_y):
     for shape, border in itertools.product(SHAPES, BORDERS + [cv2.BORDER_WRAP] * dtype.startswith("uint")):
-        # Of small windows many sums lie halfway; OpenCV rounds them up. 16 bits are more than float32 holds of sums.
+        # Many sums of small windows are halfway; OpenCV rounds them up. 16 bits are more than float32 holds of sums.
         share = 0.06 if max(size) <= 5 and sigma_x == 0 else 0.02 if dtype == "uint16" else 0.005
         options = {"sigmaY": sigma_y, "borderType": border}
         assert agree("GaussianBlur", image(shape, dtype), size, sigma_x, share=share, **options)

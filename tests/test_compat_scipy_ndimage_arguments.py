@@ -183,7 +183,7 @@ SQUARE = np.ones((3, 3))
 
 
 def same_refusal(name, *args, **kwargs):
-    """Both refuse, with the same type and the same words."""
+    """Both libraries refuse, with the same type and the same words."""
     with pytest.raises(Exception) as theirs:
         getattr(ndi, name)(*args, **kwargs)
     with pytest.raises(Exception) as refusal:

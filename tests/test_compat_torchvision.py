@@ -36,7 +36,7 @@ WINDOWS = [
     ([9, 13], (0.1, 30)),
     (1, 1.0),
 ]
-# Of half precision: one step between numbers of [0.5, 1], as both results are rounded once.
+# The tolerance of half precision: one step between numbers of [0.5, 1], as both results are rounded once.
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 5e-4, torch.bfloat16: 4e-3}
 
 
@@ -65,7 +65,7 @@ def check(got, expected):
         assert error.max() <= TOLERANCE[got.dtype]
     else:
         assert error.max() <= 1
-        # Both round float32 half to even: only sums within rounding of the middle may differ. Two thirds of
+        # Both libraries round float32 half to even: only sums within rounding of the middle may differ. Two thirds of
         # float32's digits are before the point in int32.
         assert (error > 0).double().mean() <= (0.002 if got.dtype.itemsize == 1 else 0.05)
 

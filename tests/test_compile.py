@@ -202,7 +202,7 @@ def test_sums_of_integers_are_exact_in_an_exported_program():
 
 @pytest.mark.cuda
 def test_tensor_cores_are_exported(cuda):
-    """They write the image's dtype alone, which is no conversion."""
+    """The kernels write the image's dtype only, which is no conversion."""
     image, taps = make_image((1, 2, 64, 64), torch.float16, device=cuda), make_window((5,))
     module = Written(
         lambda x, **given: torch_conv.filter2d_separable(x, taps, taps, algorithm="tensor_core", **given), torch.float16
@@ -211,7 +211,7 @@ def test_tensor_cores_are_exported(cuda):
 
 
 def test_tensor_cores_are_given_the_image_as_it_is():
-    """They take no image that was converted to the dtype of sums."""
+    """The kernels take no image that was converted to the dtype of sums."""
     given = []
     image = torch.ones(1, 2, 9, 9, dtype=torch.float16)
     for dtype in (torch.float16, torch.float32):

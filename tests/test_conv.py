@@ -255,7 +255,7 @@ def test_numbers_of_a_wrong_type(argument, value):
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("padding_mode", ["zeros", "circular"])
 def test_long_signals_have_the_bits_of_the_cpu(cuda, shape, with_bias, padding_mode):
-    """Those of one channel are cut into pieces that fill tiles (csrc/dispatch/long_rows.h)."""
+    """Rows of one channel are cut into pieces that fill tiles (csrc/dispatch/long_rows.h)."""
     for dtype in FLOATS:
         signal, weight = make_image(shape, dtype), make_window((1, 1, 6), dtype)
         bias = torch.tensor([0.625], dtype=dtype) if with_bias else None

@@ -27,7 +27,7 @@ CXX = os.environ.get("CXX", "g++")
 def test_cpp_example(tmp_path):
     model, build = tmp_path / "model", tmp_path / "build"
     program = build / "torch_conv_example"
-    # Both take half a minute of one core.
+    # Both tests take half a minute of one core.
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}
     tools = {**os.environ, "PATH": PATH, "CMAKE_GENERATOR": "Ninja"}
     export = subprocess.Popen(

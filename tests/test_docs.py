@@ -1,6 +1,6 @@
 """The README and the pages of docs/: every snippet runs, every link leads somewhere, the tables are up to date.
 
-Of docs/migrate.md the old lines and the new ones give the same, and what it says differs does.
+The old and new lines of docs/migrate.md have equal results, except for the differences that it names.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ def test_commands(with_photo):
 
 
 def test_default_borders():
-    """As the pages say: reflect, but for volumes, sobel and spatial_gradient."""
+    """The documented defaults: reflect, except for volumes, sobel and spatial_gradient."""
     default = {
         name: signature.parameters["border_type"].default
         for name in torch_conv.functional.__all__
@@ -334,7 +334,7 @@ def anchors(page):
 
 
 def from_outside():
-    """The files that docs/site_hooks.py makes pages; it is read, as what it imports need not be installed."""
+    """The files that docs/site_hooks.py makes pages. The test parses it, because its imports need not be installed."""
     (names,) = re.findall(
         r"^OUTSIDE = (\{.*?^\})", (ROOT / "docs" / "site_hooks.py").read_text(), re.DOTALL | re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""The example programs that need nothing beyond what `make` installs."""
+"""The example programs whose imports `make` installs."""
 
 import importlib
 import re
@@ -56,7 +56,7 @@ def test_photo(tmp_path, device, run_here):
     libraries = [line[14:28].strip() for line in table]
     assert libraries == ["torch_conv", "OpenCV", "torchvision"] * 2 + ["torch_conv", "OpenCV"]
     apart = [int(line.split()[-1]) for line, library in zip(table, libraries, strict=True) if library != "torch_conv"]
-    assert max(apart) <= 2  # when it sharpens, torchvision rounds what it then takes twice
+    assert max(apart) <= 2  # torchvision's sharpening doubles the rounding error of the blurred image
     assert layout.startswith("torch_conv's results lie in memory as (H, W, 3)")
     assert picture.stat().st_size > 10_000
 

@@ -12,7 +12,7 @@ import torch_conv
 from torch_conv._failures import is_machine_failure
 from torch_conv.functional._refusals import refusal_of
 
-# As torch 2.11 to 2.15 say it.
+# The messages of torch 2.11 to 2.15.
 FAILURES = [
     "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 8",
     "[enforce fail at alloc_cpu.cpp:117] data. DefaultCPUAllocator: not enough memory: you tried to allocate 8",

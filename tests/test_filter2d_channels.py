@@ -114,7 +114,7 @@ def test_later_calls(cuda, dtype):
 @pytest.mark.parametrize("way", ["auto", "tensor_core"])
 @pytest.mark.parametrize("dim", [-1, -2, 0])
 def test_on_shards(cuda, dtype, way, dim):
-    """All of every shard on tensor cores; samples apart have the bits that they have together."""
+    """Tensor cores compute every shard; a single sample has the bits that it has in a batch."""
     image, window = make_image((3, 32, 63, 60), dtype), make_window((1, 32, 5, 5)).to(dtype)
     whole = lay_out(image.to(cuda), "channels_last")
     parts = torch_conv.split(whole, [cuda] * 3, dim=dim)

@@ -148,7 +148,9 @@ def test_shards(device, dim, windows, border):
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
     large = torch.zeros(2, 3, 600, 500)
     assert "fft/overlap_save" in headline(large, window)
-    plan = torch_conv.explain(filter2d, torch_conv.split(large, ["cpu"] * 3), window)  # each by what the whole takes
+    plan = torch_conv.explain(
+        filter2d, torch_conv.split(large, ["cpu"] * 3), window
+    )  # each by the algorithm of the whole
     assert not any("direct/" in line for line in plan.lines)
 
 

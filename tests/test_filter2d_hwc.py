@@ -98,7 +98,7 @@ def test_shards(cuda, dtype, border):
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("channels", [2, 3, 4])
 def test_a_window_for_each_channel(cuda, dtype, channels):
-    """Of sizes far apart, so that each is scaled by its own; of samples too, and in the images' dtype."""
+    """Kernels of different magnitudes, each with a scale of its own; one a sample too, and in the images' dtype."""
     sizes = torch.tensor([1.0, 2.0**-6, 2.0**5, 2.0**-3])[:channels, None, None]
     for size in SIZES:
         for w in (264, 131):

@@ -175,7 +175,7 @@ def test_repeats_its_steps():
 
 def test_repeats_its_steps_with_another_window():
     image, windows = make_image((1, 90, 130)), [of_rank(r, 15, 15, dtype=torch.float32) for r in (1, 2, 6)]
-    memory = torch.empty(3, 256)  # of one alignment, which is part of what tells calls apart
+    memory = torch.empty(3, 256)  # of one alignment, which is part of a call's signature
     windows = [m[:225].view(15, 15).copy_(w) for m, w in zip(memory, windows, strict=True)]
     expected = [filter2d(image, window, algorithm="auto") for window in windows]
     before = torch.ops.torch_conv._repeated_calls()
@@ -317,7 +317,7 @@ def test_same_bits_in_one_launch_and_in_several(device, rank, border, dtype):
     ("shape", "variant"), [((4096, 4096), "vectors"), ((3, 90, 101), "pixels"), ((4, 90, 101), "vectors")]
 )
 def test_sums_by_the_vector(monkeypatch, shape, variant):
-    """Dense images are one row, whatever their width."""
+    """Dense images of any width are one row."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
     *_, last = plan(torch.zeros(1).expand(1, *shape), of_rank(2, 9, 10), algorithm="low_rank").splitlines()
     assert last.startswith(f"filter2d: combine/{variant} (")

@@ -248,7 +248,7 @@ def test_more_signatures_than_are_kept():
 
 
 def test_signatures_that_come_back():
-    """As many calls later that they are found among the old ones, whenever those make room."""
+    """Calls also repeat after so many others that the cache has moved their graph to its older half."""
     w = taps(0, 3, 3)
     for width in range(1, 1500):
         for known in (width, max(1, width - 300)):

@@ -150,7 +150,7 @@ def test_leading_dimensions_that_do_not_merge(device):
 
 
 def test_strided_and_shared_windows(device):
-    """The window's own layout is nobody's business either."""
+    """The window's layout does not change the result either."""
     image, kernel = make_image((2, 3, 17, 21), device=device), make_window((2, 3, 5, 4), device=device)
     expected = torch_conv.filter2d(image, kernel)
     assert_same_bits(torch_conv.filter2d(image, kernel.transpose(-1, -2).contiguous().transpose(-1, -2)), expected)

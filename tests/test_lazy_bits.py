@@ -19,7 +19,7 @@ WRITERS = {
     for schema in torch._C._jit_get_all_schemas()
     if schema.name.startswith("torch_conv::") and schema.is_mutable
 }
-# Of compat.cv2, on the CPU.
+# Functions of compat.cv2, on the CPU.
 OF_FACADES = {
     "_filter2d_in_float64": [
         ((make_image((9, 11)), make_window((3, 4)), "reflect", 1, 1, torch.empty(9, 11, dtype=torch.float64)), {})

@@ -273,7 +273,7 @@ class Blurred(torch.utils.data.Dataset):
 @pytest.mark.parametrize("start", [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()])
 @pytest.mark.usefixtures("threads")
 def test_in_the_workers_of_a_data_loader(device, start):
-    """Of a parent that has used every kernel before, on several threads or on a GPU."""
+    """Workers of a parent that has used every kernel before, on several threads or on a GPU."""
     torch.set_num_threads(2)
     data = Blurred()
     copy.deepcopy(data.transform).to(device)(make_image(IMAGE, device=device))

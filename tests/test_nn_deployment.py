@@ -217,7 +217,7 @@ def test_a_module_is_traced_by_fx(name):
 
 
 def test_a_model_is_traced_by_fx(device):
-    """As it is before its layers are replaced."""
+    """The model before its layers are replaced."""
     model = replaced(device)
     traced = torch.fx.symbolic_trace(model)
     assert {node.target for node in traced.graph.nodes if node.op == "call_function"} >= {torch_conv.conv2d}
@@ -243,7 +243,7 @@ def test_a_module_is_built_on_meta_and_on_fakes(name):
 
 @pytest.mark.parametrize("name", torch_conv.functional.__all__)
 def test_functions_are_pickled_and_copied(name):
-    """As the transform of a data set has to be."""
+    """The transform of a data set must be picklable, and functions are such transforms."""
     function = getattr(torch_conv, name)
     assert pickle.loads(pickle.dumps(function)) is copy.deepcopy(function) is function
 
@@ -274,7 +274,7 @@ def test_a_model_under_autocast(device):
 
 
 def gradients(model, images, run=None):
-    """Of the mean over all images."""
+    """The gradients of the mean over all images."""
     (run or model)(images).square().mean().backward()
     return [parameter.grad for parameter in model.parameters()]
 

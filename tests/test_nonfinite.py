@@ -186,7 +186,7 @@ DIFFERENCES = {
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_an_infinity_in_a_difference(device, name, dtype, sign):
-    """As docs/promises.md has it: passes may make NaN of it, one window gives the sign of its tap."""
+    """docs/promises.md: passes may turn an infinity into NaN; one window gives it the sign of its tap."""
     call, radius = DIFFERENCES[name]
     clean = make_image((20, 40), dtype).to(device)
     image, impulse = clean.clone(), torch.zeros_like(clean)

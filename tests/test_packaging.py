@@ -217,7 +217,7 @@ number: int = torch_conv.sobel(image)  # wrong: a tensor
 
 @slow
 def test_mypy_checks_the_program_of_a_user(tmp_path):
-    """As strictly as mypy can, against the package in the place where pip puts it."""
+    """mypy --strict against the package in pip's folder."""
     pytest.importorskip("mypy")
     (tmp_path / "program.py").write_text(PROGRAM)
     venv.create(tmp_path / "venv", with_pip=False)

@@ -1,4 +1,4 @@
-"""The plans of thousands of calls are those of `plan_sweep.txt.xz`; `plan_sweep.py` says how to write it anew."""
+"""The plans of thousands of calls are those of `plan_sweep.txt.xz`; `plan_sweep.py` describes how to write it."""
 
 from __future__ import annotations
 

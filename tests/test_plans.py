@@ -15,7 +15,7 @@ BULK = ("H200", "B200", "RTX 5090")  # copy boxes in bulk
 
 
 def image(*shape, dtype=torch.float32):
-    """Memory that nobody touches: an explanation reads sizes only."""
+    """Untouched memory: an explanation reads sizes only."""
     return torch.empty(shape or (1, 1, 4096, 4096), dtype=dtype)
 
 

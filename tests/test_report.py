@@ -207,7 +207,7 @@ def test_the_cpu_beside_a_gpu_is_a_machine_of_its_own(tmp_path):
 
 
 def test_copies_that_are_launches_are_left_out(tmp_path):
-    """Of older files, which hold their share, too; on a CPU nothing is launched."""
+    """Shares of bandwidth, also from older files, which hold their own; a CPU has no launches."""
     rows = [timed(f"box {n}x{n} f32", 5.0, series="box float32", kornia=9.0) | {"bytes": n << 20} for n in (3, 4, 5)]
     rows.append(timed("box 7x7 f32", 5.0) | {"copy_fraction": None})
     rows.append(timed("box 9x9 f32", 5.0) | {"bytes": 1024, "device": "cpu"})
@@ -353,7 +353,7 @@ def test_it_says_what_it_made(tmp_path, capsys):
 
 
 def test_the_page_of_the_documents_is_up_to_date():
-    """It holds every file, each as of the date and commits that it has now."""
+    """The report holds every file with its present date and commits."""
     page, results = ROOT / "docs" / "report.html", ROOT / "benchmarks" / "results"
     if not page.exists() or not results.is_dir():
         pytest.skip("not in a checkout")

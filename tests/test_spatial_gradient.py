@@ -12,7 +12,7 @@ import torch_conv
 
 KINDS = [("sobel", 1), ("sobel", 2), ("diff", 1), ("diff", 2), ("scharr", 1), ("prewitt", 1)]
 
-# The windows as rows of taps, x and y; what normalisation divides them by stands in the row pass.
+# The windows as rows of taps, x and y; the row pass has the divisor of normalisation.
 SLOPE, BEND, WIDE, BINOMIAL = [-1, 0, 1], [1, -2, 1], [-1, -2, 0, 2, 1], [1, 4, 6, 4, 1]
 ROWS = {
     ("sobel", 1): ([(SLOPE, [1, 2, 1]), ([1, 2, 1], SLOPE)], [8, 8]),

@@ -130,7 +130,7 @@ def test_windows_per_sample(monkeypatch):
 
 
 def test_neighbours_whose_rows_start_elsewhere(monkeypatch):
-    """A shard's own rows decide how its boxes are loaded; bulk copies also bring the rows of other shards."""
+    """A shard's own rows decide the loads of its boxes; bulk copies also bring the rows of other shards."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     whole = torch.zeros(1, 3, 100, 700)
     shards = [whole[..., 4:644], whole[..., 3:643], torch.zeros(1, 3, 80, 640)]
@@ -219,7 +219,7 @@ def test_two_shards_of_a_circle(devices, chain, radius, side_streams):
 @pytest.mark.parametrize("step", [1, 16], ids=["rows start anywhere", "rows start on 16 bytes"])
 @EACH
 def test_shards_amid_other_memory(devices, chain, radius, step, dtype, side_streams):
-    """Each shard a part of a tensor of its own, with other numbers around it and other strides."""
+    """Each shard is a part of a tensor of its own, with other numbers around it and other strides."""
     image, to = make_image((2, 2, 104, 144), dtype), devices(3)
     for border in ("reflect", "circular", "constant", "skip"):
         expected = chain(image.to(to[0]), border_type=border)

@@ -1,4 +1,4 @@
-"""Split images gathered on a GPU: nobody waits, nothing is kept, and all ways are taken at once."""
+"""Split images gathered on a GPU: no call waits, no buffer is kept, and copies run on all links at once."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def separable_sobel(x):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8])
 @pytest.mark.parametrize("width", [1, 3, 6, 33, 64, 1001])
 def test_rows_of_any_length(devices, dtype, width):
-    """Words of 1 to 16 bytes, cut along rows and along columns; by what copies rows in every case."""
+    """Words of 1 to 16 bytes, cut along rows and along columns; copies of rows serve every case."""
     wider = torch.int16 if dtype == torch.uint8 else torch.float64
     image = make_image((2, 3, 45, width), dtype)
     for dim, there in ((-2, image), (-1, image.mT.contiguous())):
@@ -111,7 +111,7 @@ WINDOW_CALLS = {
 @pytest.mark.parametrize("no_peer", ["0", "1"])
 @pytest.mark.parametrize("name", WINDOW_CALLS)
 def test_windows_read_on_another_gpu(devices, name, dtype, no_peer, monkeypatch):
-    """They arrive late, on the GPU that has them, and are overwritten behind the call while the other GPUs are late."""
+    """Windows arrive late on their GPU and are overwritten after the call, while the other GPUs are late."""
     monkeypatch.setenv("TORCH_CONV_NO_PEER", no_peer)
     shape, sizes, call = WINDOW_CALLS[name]
     image, windows = make_image(shape, dtype), [make_window(size) for size in sizes]

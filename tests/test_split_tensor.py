@@ -287,7 +287,7 @@ def test_arguments_of_the_form_of_shards_are_its_own(devices):
 
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
 def test_every_way_to_call(devices, mode):
-    """The image by its name, `out` that is None, and the operator itself, whatever autograd does."""
+    """The image by its name, `out` that is None, and the operator itself, with and without autograd."""
     image, kernel = make_image((1, 2, 9, 10)), make_window((3, 3))
     expected = torch_conv.filter2d(image, kernel, "replicate", stride=2)
     for dim in range(-4, 0):
@@ -376,7 +376,7 @@ def test_views_that_would_mix_shards():
 
 
 def test_it_is_in_no_cycle():
-    """Its memory is free as soon as nobody names it."""
+    """Its memory is free as soon as no variable refers to it."""
     parts = split(torch.zeros(9, 4), CPUS)
     result = torch_conv.filter2d(parts, torch.ones(3, 3))
     result.spec, parts.spec  # noqa: B018

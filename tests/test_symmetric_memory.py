@@ -51,7 +51,7 @@ def test_every_rank_finds_the_rows_that_it_wants(border, dtype):
                 row[dim] = 1
                 buffer = Buffer(memory)
                 puts = exchange.address(buffer, row, dim, dtype)
-                assert (puts is None) == (world == 1 or halo == [0, 0])  # nobody wants anything
+                assert (puts is None) == (world == 1 or halo == [0, 0])  # no rank needs rows
                 found.append((exchange, puts.post(own) if puts else []))
             for rank, (exchange, parts) in enumerate(found):
                 received = iter(parts)

@@ -312,7 +312,7 @@ def test_chains_keep_their_bits(cuda, kind, dtype, size):
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
 def test_gradients(cuda, dtype):
-    """They are filters in float32."""
+    """The gradients are filters in float32."""
     image = make_image((1, 1, 40, 64), dtype, device=cuda).requires_grad_()
     windows = SEPARABLE.windows((15, 15))
     SEPARABLE.products(image, *windows).float().sum().backward()

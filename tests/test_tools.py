@@ -24,7 +24,7 @@ SIGNAL, IMAGE, VOLUME = (2, 4, 13), (1, 4, 12, 13), (1, 4, 6, 8, 9)
 ROW, WINDOW, CUBE = make_window((3,)), make_window((3, 5)), make_window((3, 3, 3))
 STATE = make_image((2, 4, 3))
 
-# A call of every public function, the shape of what it is given, and the flops that torch's counter finds a pixel:
+# A call of every public function, the shape of its input, and the flops that torch's counter finds a pixel:
 # of Gaussians that go by one small window those of that.
 CALLS = {
     "conv1d": (lambda x: torch_conv.conv1d(x, ROW.expand(4, 1, 3), groups=4, padding=1), SIGNAL, 6),

@@ -30,7 +30,7 @@ def test_short_walks(cuda, border):
         lambda x: torch_conv.filter3d(x, window, border),
         lambda x: torch_conv.filter3d_separable(x, row, row, row, border),
     ):
-        # How far depends on the GPU; separable 'skip' does not stream at all.
+        # The planes of a walk depend on the GPU; separable 'skip' does not stream at all.
         known = torch.cuda.get_device_properties(cuda).multi_processor_count == 132 and border != "skip"
         assert not known or "x24, " in str(torch_conv.explain(call, volumes.to(cuda)))
         assert_same_bits(call(volumes.to(cuda)).cpu(), call(volumes))

@@ -154,7 +154,7 @@ def test_ours_or_torch(device, case):
 
 @pytest.mark.parametrize("name", ["_weight_gradient_or_torch", "_weight_gradient"])
 def test_no_second_derivative(device, name):
-    """Where it is wanted the formula is made of others; the operators themselves refuse it."""
+    """The second derivative is composed of other operators; the operators themselves refuse it."""
     x, grad, *options = operands(IMAGES[0], torch.float32, "planes", device)
     made = getattr(torch.ops.torch_conv, name)(x, grad.requires_grad_(), *options)
     if len(made):
