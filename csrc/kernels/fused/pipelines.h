@@ -74,8 +74,8 @@ bool is_stage(const Stage& s) {
     if (S::shared_taps && (s.taps_x[i].data != s.taps_x[0].data || s.taps_y[i].data != s.taps_y[0].data)) return false;
     if constexpr (S::known)
       for (int j = 0; j < S::K; ++j)
-        if (tap(s.taps_x[i], j) != S::Known::tap(S::of_window(i) + j) ||
-            tap(s.taps_y[i], j) != S::Known::tap(S::of_window(i) + S::K + j))
+        if (tap(s.taps_x[i], j) != S::Known::tap(S::first_tap(i) + j) ||
+            tap(s.taps_y[i], j) != S::Known::tap(S::first_tap(i) + S::K + j))
           return false;
   }
   return true;

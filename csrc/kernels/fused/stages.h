@@ -38,7 +38,7 @@ struct Windows {
   static constexpr int neighbours(int channels) { return channels; }  // channels read beyond a lane's own columns
   static constexpr int widen(int columns) { return columns; }         // columns of the ring under so many outputs
 
-  static constexpr int of_window(int i) { return kShared ? 0 : 2 * K * i; }
+  static constexpr int first_tap(int i) { return kShared ? 0 : 2 * K * i; }
 };
 
 // Keeps a gradient's magnitude where it is the largest across the edge.

@@ -10,7 +10,7 @@ namespace torch_conv::overlap_save {
 
 template <typename T>
 __global__ void __launch_bounds__(kMarkThreads) overlap_save_mark(const __grid_constant__ WriteArgs a) {
-  __shared__ int of_warps[kMarkThreads / 32];
+  __shared__ int largest_of_warp[kMarkThreads / 32];
   const WriteTiles& p = a.p;
   const Cells& cells = a.cells;
   const int64_t unit = blockIdx.x;
@@ -19,9 +19,9 @@ __global__ void __launch_bounds__(kMarkThreads) overlap_save_mark(const __grid_c
 #pragma unroll 8
   for (int i = threadIdx.x; i < cells.count(); i += kMarkThreads) largest = max(largest, notes[i]);
   for (int far = 16; far; far /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, far));
-  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = largest;
+  if (threadIdx.x % 32 == 0) largest_of_warp[threadIdx.x / 32] = largest;
   __syncthreads();
-  for (int warp = 0; warp < kMarkThreads / 32; ++warp) largest = max(largest, of_warps[warp]);
+  for (int warp = 0; warp < kMarkThreads / 32; ++warp) largest = max(largest, largest_of_warp[warp]);
 
   bool negative = notes[cells.count()] != 0;
   if (!negative) {

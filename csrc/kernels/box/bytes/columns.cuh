@@ -8,9 +8,9 @@ namespace torch_conv::box {
 
 // The loads by which a warp reads its columns.
 enum class Reads {
-  vectors,  // 8 aligned bytes a thread
-  words,    // 8 unaligned bytes: the three words that hold them
-  apart,    // byte by byte, of columns that do not follow one another
+  vectors,       // 8 aligned bytes a thread
+  words,         // 8 unaligned bytes: the three words that hold them
+  single_bytes,  // byte by byte, of columns that do not follow one another
 };
 
 // 8 columns of a row as they were read.
@@ -25,10 +25,10 @@ struct ByteColumns {
   uint32_t select[4];   // of __byte_perm: a pair of columns as two numbers of 16 bits, zeros where nothing is read
   int map[8];           // column of the image, -1: nothing is read
   int count;            // of those that are read
-  bool apart;           // the bytes are not contiguous
+  bool is_scattered;    // the bytes are not contiguous
 
   __device__ ByteColumns(const ByteArgs& a, const ByteStrip& strip, int first, int channels) {
-    count = 0, apart = false;
+    count = 0, is_scattered = false;
 #pragma unroll
     for (int v = 0; v < 8; ++v) {
       const int x = first + v;
@@ -36,7 +36,7 @@ struct ByteColumns {
       const bool repeats = first + 8 > strip.first && !strip.mirrors;
       map[v] = x < strip.end && (inside || repeats) ? map_column(x, a.in_w, channels, a.border) : -1;
       count += map[v] >= 0;
-      apart = apart || (map[v] >= 0 && (map[0] < 0 || map[v] != map[0] + v));
+      is_scattered = is_scattered || (map[v] >= 0 && (map[0] < 0 || map[v] != map[0] + v));
     }
     from = a.in + strip.in + max(map[0], 0);
 #pragma unroll
@@ -82,7 +82,7 @@ struct ByteRows {
   // Byte by byte, as 8 bytes. Unrolled if the warp reads all rows so, else a short loop for one row.
   __device__ __forceinline__ uint2 gather(int row) const {
     uint64_t bytes = 0;
-    if constexpr (kReads == Reads::apart) {
+    if constexpr (kReads == Reads::single_bytes) {
 #pragma unroll
       for (int v = 0; v < 8; ++v)
         if (columns.map[v] >= 0) bytes |= uint64_t(__ldg(at(row) + columns.map[v])) << 8 * v;
@@ -98,9 +98,9 @@ struct ByteRows {
     const uint32_t outside = a.outside * 0x01010101u;
     uint2 bytes{outside, outside};
     if (mapped >= 0) {
-      if (kReads == Reads::apart || (!kPeers && mapped >= strip.safe_rows)) {
+      if (kReads == Reads::single_bytes || (!kPeers && mapped >= strip.safe_rows)) {
         bytes = gather(mapped);
-      } else if constexpr (kReads != Reads::apart) {
+      } else if constexpr (kReads != Reads::single_bytes) {
         const Cells there = cells(start(mapped));
         if constexpr (kReads == Reads::vectors) return there;
         else bytes = aligned(there, bits(mapped));
@@ -122,11 +122,11 @@ struct ByteRows {
   // `count` rows from `first` on, of which the last may lack.
   template <int N>
   __device__ __forceinline__ void load(int first, int count, Cells (&to)[N]) const {
-    if (kReads != Reads::apart && first >= 0 && first + N <= strip.safe_rows && count >= N) {
+    if (kReads != Reads::single_bytes && first >= 0 && first + N <= strip.safe_rows && count >= N) {
       const uint8_t* row = columns.from + first * a.in_stride_h;
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        if constexpr (kReads != Reads::apart) to[i] = cells(row);
+        if constexpr (kReads != Reads::single_bytes) to[i] = cells(row);
         row = next_row(row, a.in_stride_h);
       }
     } else {

@@ -52,14 +52,14 @@ __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __g
   const ByteColumns columns(a, strip, strip.begin + 8 * thread, kTraits.channels);
   // Windows wider than the image come to its columns again, anywhere in a vector.
   const bool within = kReads == Reads::vectors && columns.map[0] % 8 > 0;
-  const bool apart = __any_sync(0xffffffff, columns.apart || within);
+  const bool is_scattered = __any_sync(0xffffffff, columns.is_scattered || within);
   const auto numbers = NumberedRows<kPeers>::of(a.peers, blockIdx.x / unsigned(a.tiles * a.segments), a.planes);
   const ByteRows<kReads, kPeers> rows{a, strip, columns, numbers};
-  const ByteRows<Reads::apart, kPeers> rows_apart{a, strip, columns, numbers};
+  const ByteRows<Reads::single_bytes, kPeers> scattered_rows{a, strip, columns, numbers};
   unsigned char* const to = shared + thread / 4 * kByteChunkPitch + thread % 4 * 16;
 
   uint32_t sums[4] = {};
-  if (apart) start_columns(rows_apart, share, sums);
+  if (is_scattered) start_columns(scattered_rows, share, sums);
   else start_columns(rows, share, sums);
   if (share > 0)
     *reinterpret_cast<uint4*>(to + (share - 1) * kByteRowPitch) = uint4{sums[0], sums[1], sums[2], sums[3]};
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __g
 #pragma unroll
   for (int v = 0; v < 8; ++v)
     if (columns.map[v] < 0) sums[v / 2] += uint32_t(a.kh * a.outside) << v % 2 * 16;
-  if (apart) add_columns(rows_apart, barriers, to, sums);
+  if (is_scattered) add_columns(scattered_rows, barriers, to, sums);
   else add_columns(rows, barriers, to, sums);
 }
 

@@ -27,8 +27,8 @@ class DepthSums {
     n_ = n, c_ = c, y_ = y, z_ = z;
     fresh_ = true;
     running_.assign(y.size() * width_, 0.0);
-    for (int64_t m = 0; m < int64_t(window_.apart.size()); ++m)
-      if (window_.apart[m] > 0) add(m, double(window_.apart[m]));                       // 0 * Inf
+    for (int64_t m = 0; m < int64_t(window_.extra_counts.size()); ++m)
+      if (window_.extra_counts[m] > 0) add(m, double(window_.extra_counts[m]));         // 0 * Inf
     for (int64_t l = 0; l < window_.k - 1; ++l) add(mapped(z - window_.pad + l), 1.0);  // the last enters with z
   }
 

@@ -128,12 +128,12 @@ class BoxGroups {
   A* v(int j) const { return sums_.data() + j * pitch_ + margin_; }
 
   // The columns columns_ of row y, any distance outside. A converted row stays until its slot takes another.
-  const A* row(int64_t y, bool of_trail) {
+  const A* row(int64_t y, bool is_trail) {
     const int64_t m = map_index(y, p_.in.h, p_.place.border);
     if (m < 0) return outside_.data();
     const char* src = pixel_of(p_.in, n_, c_, 0, m, columns_.begin);
     if (in_place_) return reinterpret_cast<const A*>(src);
-    const int64_t slot = of_trail ? kSlots + (y & (kRows - 1)) : y & (kSlots - 1);
+    const int64_t slot = is_trail ? kSlots + (y & (kRows - 1)) : y & (kSlots - 1);
     A* copy = copies_.data() + slot * round_up(group_.width, kLanes<A>);
     if (tags_[slot] != m) read_(src, pixel_ > 1 ? 1 : p_.in.stride_w, group_.width, copy);
     tags_[slot] = m;

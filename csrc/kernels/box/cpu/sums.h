@@ -48,9 +48,9 @@ class BoxSums {
     sums_.resize(std::max<size_t>(sums_.size(), (by_window_ ? kBlock : kBoxRows * length_) + kLanes<S>));
     std::fill(columns_.begin(), columns_.end(), S(0));
     S* __restrict columns = columns_.data();
-    for (int64_t m = 0; m < int64_t(rows_.apart.size()); ++m) {
+    for (int64_t m = 0; m < int64_t(rows_.extra_counts.size()); ++m) {
       const T* __restrict row = this->row(m, 0);
-      for (int64_t e = 0; e < width_; ++e) columns[e] += S(rows_.apart[m]) * S(row[e]);
+      for (int64_t e = 0; e < width_; ++e) columns[e] += S(rows_.extra_counts[m]) * S(row[e]);
     }
     const int64_t top = y - rows_.pad;
     for (int64_t i = 0; i < rows_.k - 1; ++i) {  // the first window but its last row, which enters with it
@@ -149,8 +149,8 @@ class BoxSums {
     for (int r = 0; r < R; ++r) {
       for (int64_t k = 0; k < pixel; ++k) {
         S sum = 0;
-        for (int64_t m = 0; m < int64_t(cols_.apart.size()); ++m)
-          sum += S(cols_.apart[m]) * extended[r][left_ + m * pixel + k];
+        for (int64_t m = 0; m < int64_t(cols_.extra_counts.size()); ++m)
+          sum += S(cols_.extra_counts[m]) * extended[r][left_ + m * pixel + k];
         for (int64_t j = 0; j < kw; ++j) sum += leave[r][j * pixel + k];
         sums[r][k] = sum;
       }
@@ -208,7 +208,7 @@ class BoxSums {
   const int64_t pixel_, width_;
   const box::ShortWindow rows_, cols_;
   const bool in_place_;
-  const bool by_window_ = kShort || (cols_.k <= kFewColumns && cols_.apart.empty());
+  const bool by_window_ = kShort || (cols_.k <= kFewColumns && cols_.extra_counts.empty());
   RowEdges edges_;
   int64_t n_ = 0, c_ = 0, y_ = 0;
   int64_t left_ = 0, right_ = 0, first_ = 0, length_ = 0, pitch_ = 0;  // elements; first: of output x.begin's window

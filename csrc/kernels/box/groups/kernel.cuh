@@ -22,14 +22,14 @@ namespace torch_conv::box {
 
 // One column of the extended image of a plane.
 template <typename T, typename A>
-struct Column {
+struct GroupColumn {
   const T* first;  // null: outside
   int64_t stride;
   int height;
   Border border;
   A outside;
 
-  __device__ Column(const GroupArgs& a, const T* plane, int x)
+  __device__ GroupColumn(const GroupArgs& a, const T* plane, int x)
       : stride(a.in.stride_h), height(int(a.in.h)), border(a.border), outside(A(a.outside)) {
     const int column = map_index(x, int(a.in.w), a.border);
     first = column >= 0 ? plane + column * a.in.stride_w : nullptr;
@@ -56,14 +56,14 @@ __device__ A far_sum(int first, int k, int n, Border border, A nothing, const Re
 
 // V of one output whose window starts at row `first`, where kh is far.
 template <typename T, typename A>
-__device__ A far_column(const Column<T, A>& column, int first, int kh) {
+__device__ A far_column(const GroupColumn<T, A>& column, int first, int kh) {
   if (!column.first) return A(double(kh) * double(column.outside));
   return far_sum<A>(first, kh, column.height, column.border, column.outside, [&](int m) { return column[m]; });
 }
 
 // The sums of kh rows of the 8 outputs whose first window starts at row `top`: column_sum of all places.
 template <typename T, typename A>
-__device__ void column_sums(const GroupArgs& a, const Column<T, A>& column, int top, A (&sums)[kGroup]) {
+__device__ void column_sums(const GroupArgs& a, const GroupColumn<T, A>& column, int top, A (&sums)[kGroup]) {
   const int kh = a.kh;
   if (a.far_h) {
     for (int j = 0; j < kGroup; ++j) sums[j] = far_column(column, top + j, kh);
@@ -117,11 +117,11 @@ __device__ __forceinline__ A finish_sum(const GroupArgs& a, A sum, int y, int x)
 }
 
 // The outputs of a block: columns from x on of the 8 rows from y on (some may be outside the result).
-struct Group {
+struct BlockOutputs {
   int x, y;
   int64_t in, out;  // elements from the images' starts to those of the plane
 
-  __device__ Group(const GroupArgs& a, int64_t work) {
+  __device__ BlockOutputs(const GroupArgs& a, int64_t work) {
     x = int(work % a.tiles) * a.tile_w;
     y = int(work / a.tiles % a.groups) * kGroup - a.phase;
     const int64_t plane = work / a.tiles / a.groups, n = plane / a.out.c, c = plane % a.out.c;
@@ -131,7 +131,7 @@ struct Group {
 };
 
 template <typename A>
-__device__ __forceinline__ void store_output(const GroupArgs& a, const Group& g, int y, int x, A sum) {
+__device__ __forceinline__ void store_output(const GroupArgs& a, const BlockOutputs& g, int y, int x, A sum) {
   store_as(a.out, g.out + y * a.out.stride_h + x * a.out.stride_w, finish_sum(a, sum, y, x));
 }
 
@@ -143,11 +143,11 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups(const __grid_constan
   A* const s = sums + warp * columns;
   A* const t = s + kGroup * columns;  // [kGroup][columns]: the sums by the bits of kw so far
   for (int64_t work = blockIdx.x; work < a.work; work += gridDim.x) {
-    const Group g(a, work);
+    const BlockOutputs g(a, work);
     const T* const plane = static_cast<const T*>(a.in.data) + g.in;
     for (int i = threadIdx.x; i < columns; i += kGroupThreads) {
       A v[kGroup];
-      column_sums(a, Column<T, A>(a, plane, g.x - a.pad_x + i), g.y - a.pad_y, v);
+      column_sums(a, GroupColumn<T, A>(a, plane, g.x - a.pad_x + i), g.y - a.pad_y, v);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) sums[j * columns + i] = v[j];
     }
@@ -184,13 +184,13 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups_wide(const __grid_co
   A* const sums = reinterpret_cast<A*>(shared);  // [kGroup][kGroupThreads]
   const int columns = a.tile_w + a.kw - 1, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   for (int64_t work = blockIdx.x; work < a.work; work += gridDim.x) {
-    const Group g(a, work);
+    const BlockOutputs g(a, work);
     const T* const plane = static_cast<const T*>(a.in.data) + g.in;
     A stack[32];
     int depth = 0;
     for (int segment = 0; segment < columns; segment += kGroupThreads) {
       A v[kGroup];
-      column_sums(a, Column<T, A>(a, plane, g.x - a.pad_x + segment + int(threadIdx.x)), g.y - a.pad_y, v);
+      column_sums(a, GroupColumn<T, A>(a, plane, g.x - a.pad_x + segment + int(threadIdx.x)), g.y - a.pad_y, v);
       __syncthreads();
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) sums[j * kGroupThreads + threadIdx.x] = v[j];
@@ -214,13 +214,13 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups_wide(const __grid_co
 template <typename T, typename A>
 __global__ void __launch_bounds__(kGroupThreads) box_groups_far(const __grid_constant__ GroupArgs a) {
   for (int64_t work = blockIdx.x; work < a.work; work += gridDim.x) {
-    const Group g(a, work);
+    const BlockOutputs g(a, work);
     const T* const plane = static_cast<const T*>(a.in.data) + g.in;
     const int j = threadIdx.x / 32, y = g.y + j, x = g.x + int(threadIdx.x % 32);
     if (y < 0 || y >= a.out.h || x >= a.out.w) continue;
     const int top = g.y - a.pad_y;
     const auto sum = [&](int m) {
-      const Column<T, A> column(a, plane, m);
+      const GroupColumn<T, A> column(a, plane, m);
       return a.far_h ? far_column(column, top + j, a.kh)
                      : column_sum<A>([&](int64_t i) { return column[top + int(i)]; }, a.kh, j);
     };

@@ -19,20 +19,20 @@ struct NumberedRows {
   // Row i of the extended image; -1: outside.
   __device__ __forceinline__ int map(int i, int height, Border border) const {
     const int row = shards.map_row(i, height, border);
-    if constexpr (kPeers) return row >= 0 ? row : row == Neighbours::kOutside ? -1 : row + of_all_shards(height);
+    if constexpr (kPeers) return row >= 0 ? row : row == Neighbours::kOutside ? -1 : row + height_of_shards(height);
     else return row;
   }
   // The start of row number `row` of the plane at `plane`.
   template <typename T>
   __device__ __forceinline__ const T* at(const T* plane, int64_t stride, int row, int height) const {
     if constexpr (kPeers)
-      return shards.row(plane, stride, row < height + below() ? row : row - of_all_shards(height), height);
+      return shards.row(plane, stride, row < height + below() ? row : row - height_of_shards(height), height);
     else return plane + row * stride;
   }
 
  private:
   __device__ __forceinline__ int below() const { return int(shards.peers.below.rows); }
-  __device__ __forceinline__ int of_all_shards(int height) const {
+  __device__ __forceinline__ int height_of_shards(int height) const {
     return height + below() + int(shards.peers.above.rows);
   }
 };

@@ -17,15 +17,15 @@ using Cells = Pack<kColumns<T>, T>;
 
 // The columns of one thread.
 template <typename T>
-struct Columns {
+struct ThreadColumns {
   static constexpr int V = kColumns<T>;
   // outside: zeros; pack: one aligned vector of the image; scattered: element by element;
   // mirror: outside the image, but the block sums the repeated columns anyway
-  enum class Lie { outside, pack, scattered, mirror } lie = Lie::outside;
+  enum class Source { outside, pack, scattered, mirror } source = Source::outside;
   int map[V];  // column of the image, -1: outside; of the block for mirrors
 
   // Columns first .. first + V - 1 of the extended image; the block uses [block, block + used).
-  __device__ Columns(const IntegerArgs& a, int first, int block, int used) {
+  __device__ ThreadColumns(const IntegerArgs& a, int first, int block, int used) {
     bool any = false, row = true, in_block = first >= a.in_w || first + V <= 0;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
@@ -35,9 +35,9 @@ struct Columns {
       in_block &= map[v] >= block && map[v] < block + used;
     }
     if (first >= block + used || !any) return;
-    lie = a.pack_pitch > 0 && row && map[0] >= 0 && map[0] % V == 0 ? Lie::pack : Lie::scattered;
-    if (!in_block || lie == Lie::pack) return;
-    lie = Lie::mirror;
+    source = a.pack_pitch > 0 && row && map[0] >= 0 && map[0] % V == 0 ? Source::pack : Source::scattered;
+    if (!in_block || source == Source::pack) return;
+    source = Source::mirror;
 #pragma unroll
     for (int v = 0; v < V; ++v) map[v] -= block;
   }
@@ -46,13 +46,13 @@ struct Columns {
   template <int N>
   __device__ __forceinline__ void fetch(Cells<T>* slot, int pitch, const IntegerArgs& a, const T* in,
                                         const int (&rows)[N]) const {
-    if (lie == Lie::pack) {
+    if (source == Source::pack) {
       const char* const first = reinterpret_cast<const char*>(in + map[0]);
 #pragma unroll
       for (int i = 0; i < N; ++i)
         async_copy<sizeof(Cells<T>)>(slot + i * pitch, first + int64_t(rows[i]) * a.pack_pitch,
                                      rows[i] >= 0 ? int(sizeof(Cells<T>)) : 0);
-    } else if (lie == Lie::scattered) {
+    } else if (source == Source::scattered) {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const T* const from = in + max(rows[i], 0) * a.in_stride_h;

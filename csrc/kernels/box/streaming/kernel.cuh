@@ -97,12 +97,13 @@ __global__ void __launch_bounds__(kMaxThreads) box_streaming(const __grid_consta
     // Column 0 of the block is aligned: `shift` columns left of output x0's window.
     const int shift = floor_mod(x0 - a.pad_x, V);
     const int block_x = x0 - a.pad_x - shift;
-    const Columns<T> own(a, block_x + int(threadIdx.x) * V, block_x, shift + valid + a.kw - 1);
-    const bool is_mirror = own.lie == Columns<T>::Lie::mirror, mirrors = __syncthreads_or(is_mirror);
+    const ThreadColumns<T> thread_columns(a, block_x + int(threadIdx.x) * V, block_x, shift + valid + a.kw - 1);
+    const bool is_mirror = thread_columns.source == ThreadColumns<T>::Source::mirror,
+               mirrors = __syncthreads_or(is_mirror);
     // A mirrored column is as far from the edge of the image as its source, give or take a vector.
     const int halo = max(a.pad_x, a.out_w - 1 - a.pad_x + a.kw - a.in_w) + V, own_x = block_x + int(threadIdx.x) * V;
     const bool is_source = !is_mirror && (own_x <= halo || own_x + V >= a.in_w - halo);
-    if (own.lie == Columns<T>::Lie::outside || is_mirror)
+    if (thread_columns.source == ThreadColumns<T>::Source::outside || is_mirror)
       for (int slot = 0; slot < Stages * 2 * Rows; ++slot) ring[slot * threads] = Cells<T>{};
 
     // The windows of a thread's outputs end `bridge` warps on, or one more (in the last columns of the segment).
@@ -144,7 +145,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_streaming(const __grid_consta
         int rows[2 * Rows];
 #pragma unroll
         for (int i = 0; i < 2 * Rows; ++i) rows[i] = __shfl_sync(0xffffffff, mapped, i);
-        own.fetch(slot, threads, a, in, rows);
+        thread_columns.fetch(slot, threads, a, in, rows);
       }
       async_commit();
     };
@@ -192,7 +193,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_streaming(const __grid_consta
         if (is_mirror) {
 #pragma unroll
           for (int v = 0; v < V; ++v) {
-            const Sum* const column = over + own.map[v] % V * threads + own.map[v] / V;
+            const Sum* const column = over + thread_columns.map[v] % V * threads + thread_columns.map[v] / V;
 #pragma unroll
             for (int r = 0; r < Rows; ++r) inclusive[r][v] = column[r * columns];
           }

@@ -59,13 +59,13 @@ inline StreamingTiles streaming_tiles(const Box& p, const Arch& arch) {
   const int64_t first = ceil_div(width, widest);
   for (int64_t tiles = first; tiles < first + 8; ++tiles) {
     const int64_t tile_w = std::min({width, widest, round_up(ceil_div(width, tiles), 32)});
-    const int64_t across = ceil_div(width, tile_w);
+    const int64_t tiles_x = ceil_div(width, tile_w);
     const StreamingShape shape = streaming_shape(int(streaming_threads(tile_w, p.kw, size)), size, sum);
     const int64_t resident = std::min(kMaxThreads / shape.threads, arch.shared_bytes / shape.shared_bytes());
     for (int per_sm = 1; per_sm <= 8; ++per_sm) {
-      const int64_t wanted = std::max<int64_t>(1, per_sm * arch.multiprocessors / (across * planes));
+      const int64_t wanted = std::max<int64_t>(1, per_sm * arch.multiprocessors / (tiles_x * planes));
       const int64_t strip_h = std::min(height, round_up(ceil_div(height, wanted), kChunkRows));
-      const int64_t share = ceil_div(across * planes * ceil_div(height, strip_h), arch.multiprocessors);
+      const int64_t share = ceil_div(tiles_x * planes * ceil_div(height, strip_h), arch.multiprocessors);
       const int64_t together = std::min(share, resident);
       const double cost = double(ceil_div(share, together)) * double(2 * strip_h + p.kh + kStartRows) *
                           double(std::max(together * shape.columns, busy_columns));

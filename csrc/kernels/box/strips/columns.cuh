@@ -55,7 +55,7 @@ constexpr bool is_spread = sizeof(T) == 4 && kSubtiles != 0 && !kVectors;
 //                 row 0 first_cell() cells behind the slot. Rows that are summed in place (sums_in_place) are rows of
 //                 V.
 //     copy        starts asynchronous copies of 8 rows into a slot, in order. It returns the offsets that `entering`
-//                 needs (UnalignedColumns), or 0; add_columns keeps them in `came` until the rows are summed.
+//                 needs (UnalignedColumns), or 0; add_columns keeps them in `copied_offsets` until the rows are summed.
 //     rows, copy_one  the same row by row, between sums, if rows(..).one_by_one. `copy` must then return 0.
 //     lanes_meet  synchronises lanes that copy for each other: behind a thread's own wait, before its first `entering`.
 //     entering    the 4 elements of row j in a slot, as floats.
@@ -75,7 +75,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
   const int start = start_batches<kAbove>(blocks);
 
   float* const sums = reinterpret_cast<float*>(shared);
-  const SumPositions<kSubtiles, is_spread<T, kSubtiles, kVectors>> places(a, strip.alone.valid + a.kw - 1);
+  const SumPositions<kSubtiles, is_spread<T, kSubtiles, kVectors>> positions(a, strip.only_subtile.valid + a.kw - 1);
   unsigned char* const behind =
       shared + kV * kStageBytes + kBarrierBytes + (kSubtiles == 0 ? subtile_bytes(a.subtiles) : 0);
   constexpr bool kSpread = is_spread<T, kSubtiles, kVectors>;
@@ -100,15 +100,16 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
   // A stage that is copied to was read kStages - kAhead batches before, or more.
   static_assert(kStages > kAhead);
   int slot = 0;
-  unsigned came[kAhead] = {};  // the result of `copy` for the batch being summed and for the later ones
+  unsigned copied_offsets[kAhead] = {};  // the result of `copy` for the batch being summed and for the later ones
   auto cells_of_slot = [&](int slot) { return cells + slot * kGroup * kCellPitch; };
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) {
-    if (i - start < batches) came[i] = columns.copy(bottom + kGroup * (i - start), cells_of_slot(i), kCellPitch);
+    if (i - start < batches)
+      copied_offsets[i] = columns.copy(bottom + kGroup * (i - start), cells_of_slot(i), kCellPitch);
     async_commit();
   }
   // Batch c + kAhead: the slot of its rows, once row warps have read it.
-  auto place_ahead = [&](int c) {
+  auto slot_ahead = [&](int c) {
     const int b = c + kAhead, to = slot + kAhead < kStages ? slot + kAhead : slot + kAhead - kStages;
     if (kInPlace && b >= kStages && b < batches) await(&barriers.empty[to], (b - kStages) / kStages);
     return cells_of_slot(to);
@@ -116,22 +117,24 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
   // Copies batch c + kAhead, if there is one. The results of `copy` move up by one with every batch.
   auto copy_rows = [&](int c, Cell* to) {
 #pragma unroll
-    for (int i = 1; i < kAhead; ++i) came[i - 1] = came[i];
-    if (c + kAhead < batches) came[kAhead - 1] = columns.copy(bottom + kGroup * (c + kAhead), to, kCellPitch);
+    for (int i = 1; i < kAhead; ++i) copied_offsets[i - 1] = copied_offsets[i];
+    if (c + kAhead < batches) copied_offsets[kAhead - 1] = columns.copy(bottom + kGroup * (c + kAhead), to, kCellPitch);
   };
   auto copy_ahead = [&](int c) {
-    Cell* const to = place_ahead(c);
+    Cell* const to = slot_ahead(c);
     copy_rows(c, to);
     async_commit();
     slot = next_slot(slot, kStages);
   };
-  auto entering = [&](int j) { return columns.entering(cells + (slot * kGroup + j) * kCellPitch, j, came[0]); };
+  auto entering = [&](int j) {
+    return columns.entering(cells + (slot * kGroup + j) * kCellPitch, j, copied_offsets[0]);
+  };
   // The stage of batch c's V.
   auto v_stage = [&](int c) { return kInPlace ? slot : c % kV; };
   auto await_stage = [&](int c) {
     if (!kInPlace && c >= kV) await(&barriers.empty[c % kV], (c - kV) / kV);
   };
-  auto put = [&](int c, int j, const Quad& v) { places.put(sums + (v_stage(c) * kGroup + j) * kRowPitch, v); };
+  auto put = [&](int c, int j, const Quad& v) { positions.put(sums + (v_stage(c) * kGroup + j) * kRowPitch, v); };
 
   if constexpr (!kLeaving) {
     // The kHigh - 1 rows before the batch stay in registers.
@@ -168,11 +171,11 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
       columns.lanes_meet();
       await_stage(c);
       // Rows that come are copied between the sums: that leaves the load unit free.
-      Cell* const to = place_ahead(c);
-      auto coming = columns.rows(bottom + kGroup * (c + kAhead));
-      coming.one_by_one = coming.one_by_one && c + kAhead < batches;
+      Cell* const to = slot_ahead(c);
+      auto next_rows = columns.rows(bottom + kGroup * (c + kAhead));
+      next_rows.one_by_one = next_rows.one_by_one && c + kAhead < batches;
       auto copy_row = [&](int j) {
-        if (coming.one_by_one) columns.copy_one(coming, to + j * kCellPitch);
+        if (next_rows.one_by_one) columns.copy_one(next_rows, to + j * kCellPitch);
       };
       if constexpr (kAbove == Above::kept) {
         Quad prefix;
@@ -201,7 +204,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
         for (int j = 0; j < kKept; ++j) kept[j] = rows[kGroup - kKept + j];
       }
       arrive(&barriers.full[v_stage(c)]);
-      if (!coming.one_by_one) copy_rows(c, to);
+      if (!next_rows.one_by_one) copy_rows(c, to);
       async_commit();
       slot = next_slot(slot, kStages);
     }
@@ -310,7 +313,7 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kTra
     using Inner = std::conditional_t<kOf32, SpreadColumns<kSubtiles, kPolicies, false, kPeers>,
                                      StripColumns<T, kSubtiles, kVectors, kPolicies, false, kPeers>>;
     const Anywhere anywhere(a, strip);
-    if (__any_sync(0xffffffff, anywhere.apart)) add(anywhere);
+    if (__any_sync(0xffffffff, anywhere.is_partial)) add(anywhere);
     else add(Inner(a, strip));
   }
 }

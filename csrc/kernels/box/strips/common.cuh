@@ -50,18 +50,18 @@ __device__ Subtile subtile_of_item(const StripArgs& a, int item) {
 template <int kSubtiles>
 struct Strip {
   int y, y_end, batches;
-  int first;       // item
-  Subtile* table;  // of neighbouring tiles, one more than there are, in shared memory
-  Subtile alone;   // else
+  int first;             // item
+  Subtile* table;        // of neighbouring tiles, one more than there are, in shared memory
+  Subtile only_subtile;  // else
 
   __device__ explicit Strip(const StripArgs& a, unsigned char* subtiles) : table(reinterpret_cast<Subtile*>(subtiles)) {
     // Neighbouring tiles run at the same time: their halos are in L2.
-    const int across = kSubtiles == 0 ? 1 : a.tiles, rest = int(blockIdx.x) / across;
-    const int segment = rest % a.segments;
-    first = rest / a.segments * (kSubtiles == 0 ? a.subtiles : a.tiles) + int(blockIdx.x) % across;
+    const int tiles_x = kSubtiles == 0 ? 1 : a.tiles, line = int(blockIdx.x) / tiles_x;
+    const int segment = line % a.segments;
+    first = line / a.segments * (kSubtiles == 0 ? a.subtiles : a.tiles) + int(blockIdx.x) % tiles_x;
     y = segment * a.tile_h - a.phase, y_end = min(a.out_h, y + a.tile_h);
     batches = (y_end - y + kGroup - 1) / kGroup;
-    if constexpr (kSubtiles != 0) alone = subtile_of_item<kSubtiles>(a, first);
+    if constexpr (kSubtiles != 0) only_subtile = subtile_of_item<kSubtiles>(a, first);
   }
   // All threads, before a __syncthreads().
   __device__ void fill(const StripArgs& a) const {
@@ -74,7 +74,9 @@ struct Strip {
   __device__ __forceinline__ int number(const StripArgs& a, int quad) const {
     return kSubtiles == 0 ? min(quad * a.subtile_of_quad >> 20, a.subtiles) : 0;
   }
-  __device__ __forceinline__ const Subtile& subtile(int number) const { return kSubtiles == 0 ? table[number] : alone; }
+  __device__ __forceinline__ const Subtile& subtile(int number) const {
+    return kSubtiles == 0 ? table[number] : only_subtile;
+  }
 };
 
 // Batches of entering rows before the first one that ends windows.

@@ -127,10 +127,10 @@ struct StripColumns {
   static_assert(32 * sizeof(Cells) == warp_row_bytes(sizeof(T), kVectors, kSubtiles == 0));
 
   SubtileRows<T, kPeers> image;
-  int map[4];  // elements from the start of the image's row, -1: not read, the value is `outside`
-  bool whole;  // contiguous
-  bool apart;  // neither that nor all outside, with zeros
-  bool ends;   // the image's rows end with them
+  int map[4];       // elements from the start of the image's row, -1: not read, the value is `outside`
+  bool whole;       // contiguous
+  bool is_partial;  // neither that nor all outside, with zeros
+  bool ends;        // the image's rows end with them
   T outside;
   Policies l2;
 
@@ -151,7 +151,7 @@ struct StripColumns {
       any = any || map[v] >= 0;
     }
     outside = from_acc<T>(float(a.outside));
-    apart = a.outside != 0 || (any && !whole);
+    is_partial = a.outside != 0 || (any && !whole);
   }
 
   static __device__ __forceinline__ int first_cell() { return threadIdx.x; }
@@ -204,14 +204,14 @@ struct StripColumns {
 
   // Rows that come into shared memory by asynchronous copies: the thread's own business until it has waited. Rows of
   // the image can be copied one by one between other work.
-  struct Rows {
+  struct CopyRows {
     const T* from;
     bool one_by_one;
   };
-  __device__ __forceinline__ Rows rows(int first) const {
+  __device__ __forceinline__ CopyRows rows(int first) const {
     return {image.plane + first * image.stride, kVectors && !kAnywhere && image.hold(first)};
   }
-  __device__ __forceinline__ void copy_one(Rows& rows, Cells* to) const {
+  __device__ __forceinline__ void copy_one(CopyRows& rows, Cells* to) const {
     if constexpr (kVectors) copy_cells4<T, kPolicies>(to, rows.from + max(map[0], 0), whole, l2.keep);
     rows.from += image.stride;
   }
@@ -265,7 +265,7 @@ struct StripColumns {
         copy_anywhere(rows, to, pitch);
       }
     } else if (kVectors && image.hold(first)) {
-      Rows coming = rows(first);
+      CopyRows coming = rows(first);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) copy_one(coming, to + j * pitch);
     } else {

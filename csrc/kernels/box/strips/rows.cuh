@@ -39,7 +39,7 @@ struct RowStore {
   __device__ RowStore(const StripArgs& a, const Strip<kSubtiles>& strip, int y)
       : a(a), strip(strip), finish(a, y), pass(policies<kPolicies>().pass) {
     out = static_cast<Out*>(a.out) + y * a.out_stride_h;
-    if constexpr (kSubtiles != 0) out += strip.alone.out + strip.alone.x * C;
+    if constexpr (kSubtiles != 0) out += strip.only_subtile.out + strip.only_subtile.x * C;
   }
   // Outputs from a vector of memory to the row's first one.
   __device__ __forceinline__ int behind() const {
@@ -62,7 +62,7 @@ struct RowStore {
       const Subtile& subtile = strip.subtile(number);
       return {out + subtile.out + (subtile.x + at), subtile.x + at, subtile.valid - at};
     } else {
-      return {out + i, strip.alone.x + i, strip.alone.valid - i};
+      return {out + i, strip.only_subtile.x + i, strip.only_subtile.valid - i};
     }
   }
 
@@ -71,12 +71,12 @@ struct RowStore {
   __device__ __forceinline__ void columns(const float (&t)[kCount], int count) const {
 #pragma unroll
     for (int first = 0; first < kCount; first += 8) {
-      Column places[8];
+      Column positions[8];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) places[i] = column(32 * (first + i) + threadIdx.x % 32);
+      for (int i = 0; i < 8; ++i) positions[i] = column(32 * (first + i) + threadIdx.x % 32);
 #pragma unroll
       for (int i = 0; i < 8; ++i)
-        if (first + i < count) one(places[i].to, finish(t[first + i], places[i].x), places[i].left > 0);
+        if (first + i < count) one(positions[i].to, finish(t[first + i], positions[i].x), positions[i].left > 0);
     }
   }
 
@@ -101,7 +101,7 @@ struct RowStore {
       return;
     }
     const float* const from = row + in_row(4 * lane);
-    bool rest = false;
+    bool has_partial = false;
     // Quad by quad: all read before the first is stored took 204 us instead of 191 (float32 8192^2, 63x63).
 #pragma unroll
     for (int q = 0; q < 8; ++q) {
@@ -109,9 +109,9 @@ struct RowStore {
       const Quad v = *reinterpret_cast<const Quad*>(from + q * 4 * kChunkPitch);
       const int x = place.x;
       quad(place.to, {finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)}, place.left >= 4);
-      rest = rest || (place.left > 0 && place.left < 4);
+      has_partial = has_partial || (place.left > 0 && place.left < 4);
     }
-    if (!__any_sync(0xffffffff, rest)) return;
+    if (!__any_sync(0xffffffff, has_partial)) return;
     for (int q = 0; q < 8; ++q) {
       const Column place = column(128 * q + 4 * lane);
       for (int v = 0; place.left < 4 && v < place.left; ++v)
@@ -120,16 +120,16 @@ struct RowStore {
   }
 
   __device__ __forceinline__ void unaligned_planes(const float* row, int lane) const {
-    const int valid = strip.alone.valid, behind = this->behind();
+    const int valid = strip.only_subtile.valid, behind = this->behind();
 #pragma unroll
     for (int q = 0; q < 8; ++q) {
-      const int i = 128 * q + 4 * lane - behind, x = strip.alone.x + i;
+      const int i = 128 * q + 4 * lane - behind, x = strip.only_subtile.x + i;
       const Quad v = *reinterpret_cast<const Quad*>(row + in_row(4 * lane) + q * 4 * kChunkPitch);
       quad(out + i, {finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)},
            i >= 0 && i + 4 <= valid);
     }
     const int i = beside_vectors(lane, valid, behind);
-    if (i >= 0) one(out + i, finish(row[in_row(i + behind)], strip.alone.x + i), true);
+    if (i >= 0) one(out + i, finish(row[in_row(i + behind)], strip.only_subtile.x + i), true);
   }
   // The output that this lane stores alone: one of the at most 3 at each end that no whole vector holds, or -1.
   static __device__ __forceinline__ int beside_vectors(int lane, int valid, int behind) {
@@ -141,8 +141,8 @@ struct RowStore {
   // Number i of a row of pixels: its channel's subtile holds its sum.
   __device__ __forceinline__ int place(int i) const { return in_row(i % C * a.pitch + i / C); }
   __device__ __forceinline__ void pixels(const float* row, int lane) const {
-    const int valid = strip.alone.valid * C, behind = this->behind();
-    const int whole = kUnaligned ? valid - 3 : a.aligned_out ? valid & ~3 : 0;  // vectors start before it
+    const int valid = strip.only_subtile.valid * C, behind = this->behind();
+    const int vectors_end = kUnaligned ? valid - 3 : a.aligned_out ? valid & ~3 : 0;  // vectors start before it
     if (kUnaligned || a.aligned_out) {
       // 128 C numbers are 128 pixels: every C quads a lane is at the same channel again, 4 chunks further.
 #pragma unroll
@@ -156,9 +156,9 @@ struct RowStore {
         }
 #pragma unroll
         for (int q = first; q < 8; q += C) {
-          const int i = 128 * q + 4 * lane - behind, x = strip.alone.x;
+          const int i = 128 * q + 4 * lane - behind, x = strip.only_subtile.x;
           const float* const from = row + q / C * 4 * kChunkPitch;
-          const bool present = i < whole && (!kUnaligned || i >= 0);
+          const bool present = i < vectors_end && (!kUnaligned || i >= 0);
           Quad v{};
           if (present) v = {from[at[0]], from[at[1]], from[at[2]], from[at[3]]};
           quad(out + i,
@@ -170,10 +170,11 @@ struct RowStore {
     }
     if constexpr (kUnaligned) {
       const int i = beside_vectors(lane, valid, behind);
-      if (i >= 0) one(out + i, finish(row[place(i)], strip.alone.x + i / C), true);
+      if (i >= 0) one(out + i, finish(row[place(i)], strip.only_subtile.x + i / C), true);
     } else {
 #pragma unroll 4
-      for (int i = whole + lane; i < valid; i += 32) one(out + i, finish(row[place(i)], strip.alone.x + i / C), true);
+      for (int i = vectors_end + lane; i < valid; i += 32)
+        one(out + i, finish(row[place(i)], strip.only_subtile.x + i / C), true);
     }
   }
 };
@@ -198,7 +199,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits
   for (int c = 0; c < strip.batches; ++c) {
     await(&barriers.full[stage], c / kV);
     float* const row = reinterpret_cast<float*>(shared) + (stage * kGroup + r) * kRowPitch;
-    float* const own = row + lane * kChunkPitch;
+    float* const own_chunk = row + lane * kChunkPitch;
     if (mirrors) {
       // For every subtile the columns before the image, then the columns behind it.
       for (int i = lane; i < subtiles * each; i += 32) {
@@ -217,7 +218,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits
     for (int q = 0; q < kQuads; ++q) {
       // Behind the last chunk is another warp's row. The values that the last lanes compute from it are no
       // outputs.
-      const float* const chunk = q < 8 ? own : row + min(lane + q / 8, 31) * kChunkPitch;
+      const float* const chunk = q < 8 ? own_chunk : row + min(lane + q / 8, 31) * kChunkPitch;
       const Quad v = *reinterpret_cast<const Quad*>(chunk + q % 8 * 4);
       s[4 * q] = v.x, s[4 * q + 1] = v.y, s[4 * q + 2] = v.z, s[4 * q + 3] = v.w;
     }
@@ -241,8 +242,8 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits
     const auto back = [&](const auto& values, int first) {
 #pragma unroll
       for (int i = 0; i < 32; i += 4)
-        *reinterpret_cast<Quad*>(own + i) = {values[first + i], values[first + i + 1], values[first + i + 2],
-                                             values[first + i + 3]};
+        *reinterpret_cast<Quad*>(own_chunk + i) = {values[first + i], values[first + i + 1], values[first + i + 2],
+                                                   values[first + i + 3]};
       __syncwarp();
     };
     if constexpr (kHalves == 0) {
@@ -267,16 +268,16 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits
     } else {
       // Register i comes to hold column 32 i + lane.
       float u[32];
-      const auto across = [&](float(&to)[32]) {
+      const auto read_transposed = [&](float(&to)[32]) {
 #pragma unroll
         for (int i = 0; i < 32; ++i) to[i] = row[i * kChunkPitch + lane];
         __syncwarp();
       };
       back(s, kShift);
-      across(u);
+      read_transposed(u);
       if constexpr (kLow > 0) {
         back(t, 0);
-        across(t);
+        read_transposed(t);
       }
       // Elements beyond the strip are no outputs.
       unroll<0, 5>([&](auto bit) {

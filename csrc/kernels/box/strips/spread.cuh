@@ -17,21 +17,21 @@ struct SpreadColumns {
   SubtileRows<float, kPeers> image;
   int column;  // the first one of the 4 in the image
   int map[4];  // elements from the start of the image's row, -1: not read, the value is `outside`
-  bool apart;
+  bool is_partial;
   float outside;
   Policies l2;
 
   __device__ SpreadColumns(const StripArgs& a, const Strip<kSubtiles>& strip)
-      : image(SubtileRows<float, kPeers>::of(a, strip, 0, strip.alone.in)),
+      : image(SubtileRows<float, kPeers>::of(a, strip, 0, strip.only_subtile.in)),
         outside(float(a.outside)),
         l2(policies<kPolicies>()) {
     constexpr int C = kChannels<kSubtiles>;
-    const Subtile& subtile = strip.alone;
+    const Subtile& subtile = strip.only_subtile;
     const int first = subtile.begin<kSubtiles>(a) * C - (C > 1 ? a.shift : 0),
               warp = first + int(threadIdx.x) / 32 * 128;
     const int width = a.in_w * C, end = subtile.end(a) * C;
     column = first + strip_column<true>(0);
-    apart = outside != 0 || warp < 0 || warp + 128 > width;
+    is_partial = outside != 0 || warp < 0 || warp + 128 > width;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
       map[v] = column_to_read<C>(subtile, column + 32 * v, end, width, a.border);
@@ -60,19 +60,21 @@ struct SpreadColumns {
   }
 
   // Rows that come into shared memory by asynchronous copies, those of the image one by one between other work.
-  struct Rows {
+  struct CopyRows {
     const float* from;
     bool one_by_one;
   };
-  __device__ __forceinline__ Rows rows(int first) const { return {image.plane + first * image.stride, inside(first)}; }
-  __device__ __forceinline__ void copy_one(Rows& rows, float* to) const {
+  __device__ __forceinline__ CopyRows rows(int first) const {
+    return {image.plane + first * image.stride, inside(first)};
+  }
+  __device__ __forceinline__ void copy_one(CopyRows& rows, float* to) const {
     copy_row(to, rows.from, true);
     rows.from += image.stride;
   }
   // Any rows.
   __device__ __forceinline__ unsigned copy(int first, float* to, int pitch) const {
     if (inside(first)) {
-      Rows coming = rows(first);
+      CopyRows coming = rows(first);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) copy_one(coming, to + j * pitch);
       return 0;

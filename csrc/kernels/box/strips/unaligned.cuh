@@ -42,18 +42,18 @@ struct UnalignedColumns {
 
   __device__ UnalignedColumns(const StripArgs& a, const Strip<kSubtiles>& strip)
       : UnalignedColumns(a, strip,
-                         strip.alone.template begin<kSubtiles>(a) * kChannels<kSubtiles> -
+                         strip.only_subtile.template begin<kSubtiles>(a) * kChannels<kSubtiles> -
                              (kSubtiles > 1 ? a.shift : 0) + int(threadIdx.x) / 32 * kColumns) {}
   __device__ UnalignedColumns(const StripArgs& a, const Strip<kSubtiles>& strip, int first)
-      : image(SubtileRows<T, kPeers>::of(a, strip, 0, strip.alone.in + first)), a(a) {
+      : image(SubtileRows<T, kPeers>::of(a, strip, 0, strip.only_subtile.in + first)), a(a) {
     constexpr int C = kChannels<kSubtiles>;
-    const Subtile& subtile = strip.alone;
+    const Subtile& subtile = strip.only_subtile;
     const int lane = threadIdx.x % 32, height = image.height;
-    const int width = a.in_w * C, end = subtile.end(a) * C, own = first + 4 * lane;
+    const int width = a.in_w * C, end = subtile.end(a) * C, own_column = first + 4 * lane;
     bool mapped = false;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      const int x = own + v;
+      const int x = own_column + v;
       const int to = column_to_read<C>(subtile, x, end, width, a.border);
       map[v] = to < 0 ? INT_MIN : to - first;
       mapped = mapped || (to >= 0 && (x < 0 || x >= width));
@@ -61,12 +61,12 @@ struct UnalignedColumns {
     outside = from_acc<T>(float(a.outside));
     // Masks put zeros behind a thread's columns, never before them: a thread whose columns begin left of the image and
     // end inside it cannot use them either.
-    gathers = a.outside != 0 || __any_sync(0xffffffff, mapped || (own < 0 && own > -4));
+    gathers = a.outside != 0 || __any_sync(0xffffffff, mapped || (own_column < 0 && own_column > -4));
     // The end of the subtile's columns, rounded up to a multiple of 4, at most the image's edge: threads read all of
     // their columns or none.
     const int last = min(first + ((max(end - first, 0) + 3) & ~3), width);
     before = first * 2, stop = max(last - first, 0) * 2;
-    count = own < 0 ? 0 : max(min(last - own, 4), 0);
+    count = own_column < 0 ? 0 : max(min(last - own_column, 4), 0);
     const T* const from = image.plane;
     const int64_t stride = image.stride;
     const auto address = [&](int x, int row) { return reinterpret_cast<uintptr_t>(from + (x - first) + row * stride); };
@@ -115,11 +115,11 @@ struct UnalignedColumns {
   }
 
   // Rows that come into shared memory by asynchronous copies: never one by one.
-  struct Rows {
+  struct CopyRows {
     bool one_by_one = false;
   };
-  __device__ __forceinline__ Rows rows(int) const { return {}; }
-  __device__ __forceinline__ void copy_one(Rows&, Cell*) const {}
+  __device__ __forceinline__ CopyRows rows(int) const { return {}; }
+  __device__ __forceinline__ void copy_one(CopyRows&, Cell*) const {}
   // Any 8 rows, and their offsets to words in the form of Leaving.
   __device__ __forceinline__ unsigned copy(int first, Cell* to, int pitch) const {
     const int lane = threadIdx.x % 32, j = lane % kGroup;
@@ -147,21 +147,21 @@ struct UnalignedColumns {
     const int lane = threadIdx.x % 32, j = lane % kGroup;
     const uint64_t keep = keep_policy<kPolicies>();
     constexpr int kAtOnce = 32 / kWords;  // rows
-    Cell* const own = to + lane / kWords * pitch + lane % kWords * 4;
+    Cell* const own_cell = to + lane / kWords * pitch + lane % kWords * 4;
     const T* row;  // number j, which may have another word
     if (first >= 0 && first + kGroup <= whole_rows) {
       row = image.plane + (first + j) * image.stride;
       const T* at = image.plane + (first + lane / kWords) * image.stride;
 #pragma unroll
       for (int i = 0; i < kGroup; i += kAtOnce, at += kAtOnce * image.stride)
-        copy_word(own + i * pitch, at, true, lane % kWords, keep);
+        copy_word(own_cell + i * pitch, at, true, lane % kWords, keep);
       if (lane < kGroup) copy_word(to + j * pitch + 4 * kWords, row, true, kWords, keep);
     } else {
       const int mapped = image.map_of_lane(first);
       row = at(max(mapped, 0));
 #pragma unroll 1
       for (int i = 0; i < kGroup; i += kAtOnce)
-        copy_any_word(own + i * pitch, __shfl_sync(0xffffffff, mapped, i + lane / kWords), lane % kWords, keep);
+        copy_any_word(own_cell + i * pitch, __shfl_sync(0xffffffff, mapped, i + lane / kWords), lane % kWords, keep);
       if (lane < kGroup) copy_any_word(to + j * pitch + 4 * kWords, mapped, kWords, keep);
     }
     return or_of_lanes(unsigned(reinterpret_cast<uintptr_t>(row) & 15) << 4 * j);

@@ -15,7 +15,9 @@ inline int64_t count_pixels(const Image& x) { return x.n * x.c * x.d * x.h * x.w
 
 // Whether every pixel of `b` has the offset of the same pixel of `a`.
 inline bool same_order(const Image& a, const Image& b) {
-  const auto same = [](int64_t count, int64_t of_a, int64_t of_b) { return count == 1 || of_a == of_b; };
+  const auto same = [](int64_t count, int64_t stride_a, int64_t stride_b) {
+    return count == 1 || stride_a == stride_b;
+  };
   return same(a.n, a.stride_n, b.stride_n) && same(a.c, a.stride_c, b.stride_c) && same(a.d, a.stride_d, b.stride_d) &&
          same(a.h, a.stride_h, b.stride_h) && same(a.w, a.stride_w, b.stride_w);
 }

@@ -86,7 +86,7 @@ class FusedStage {
     if (place_.border == Border::constant) {
       outside_.assign(line_, A(place_.value));
       const A* rows[] = {outside_.data(), outside_.data(), outside_.data()};
-      across(rows, slots_);
+      row_pass(rows, slots_);
     }
     next_ = INT64_MIN;
     return given_;
@@ -138,7 +138,7 @@ class FusedStage {
   void make(int64_t y, int rows, A* const (*out)[kMaxTileRows]) {
     if (thin_) return thin(y, rows, out[0]);
     if (stage_.point == Point::each) {
-      for (int i = 0; i < stage_.windows; ++i) down(i, y, rows, {0, length_}, out[i]);
+      for (int i = 0; i < stage_.windows; ++i) column_pass(i, y, rows, {0, length_}, out[i]);
       return;
     }
     // Piece by piece, so that sums stay in the first-level cache until `point` has read them.
@@ -149,7 +149,7 @@ class FusedStage {
       A* sums[Stage::kMost][kMaxTileRows];
       for (int i = 0; i < stage_.windows; ++i) {
         for (int r = 0; r < rows; ++r) sums[i][r] = sums_.data() + (i * kMaxTileRows + r) * sum_pitch();
-        down(i, y, rows, x, sums[i]);
+        column_pass(i, y, rows, x, sums[i]);
       }
       for (int r = 0; r < rows; ++r) {
         const A *row_sums[Stage::kMost], *pixels = nullptr;
@@ -171,7 +171,7 @@ class FusedStage {
   // Takes the next row, laid out by offset_.
   void take(const A* const* rows) {
     const int64_t at = slot(next_++);
-    across(rows, at);
+    row_pass(rows, at);
     if (keeps_)
       for (int c = 0; c < channels_; ++c) kept_[c * slots_ + at] = rows[c];
   }
@@ -186,7 +186,7 @@ class FusedStage {
   }
 
   // The sums along x of the windows, of one row of each channel.
-  void across(const A* const* rows, int64_t slot) {
+  void row_pass(const A* const* rows, int64_t slot) {
     A* sums[Stage::kMost];
     for (int i = 0; i < stage_.windows; ++i) sums[i] = ring(i, slot);
     if (channels_ == 1 && stage_.windows == 2) {
@@ -219,12 +219,12 @@ class FusedStage {
   }
 
   // The sums of window i in the columns `x` (with zero_output: all).
-  void down(int i, int64_t y, int rows, Range x, A* const* sums) {
+  void column_pass(int i, int64_t y, int rows, Range x, A* const* sums) {
     const bool zero = place_.border == Border::zero_output;
     Range under{0, stage_.kh};
     if ((zero || place_.border == Border::skip) && fits(y, rows) < rows) {
       if (rows > 1) {
-        for (int r = 0; r < rows; ++r) down(i, y + r, 1, x, sums + r);
+        for (int r = 0; r < rows; ++r) column_pass(i, y + r, 1, x, sums + r);
         return;
       }
       if (zero) return zero_edges(sums[0], false);

@@ -1,9 +1,9 @@
 // The computation of stages, in registers.
 //
-// A stage turns rows of its input channels into rows of its output channels: `across` makes the row sums of one input
-// row, which stay in a ring of K rows; `down` makes an output row of the ring. Flow chains them: an input row goes down
-// as far as rows can be made of it. All of it is unrolled, so rings are registers and slots are names. What a later
-// stage reads beyond a lane's columns the lane makes as well, or the neighbouring lanes pass it.
+// A stage turns rows of its input channels into rows of its output channels: `row_pass` makes the row sums of one input
+// row, which stay in a ring of K rows; `column_pass` makes an output row of the ring. StageChain passes each input row
+// through the stages as far as rows can be made of it. All of it is unrolled, so rings are registers and slots are
+// names. What a later stage reads beyond a lane's columns the lane makes as well, or the neighbouring lanes pass it.
 #pragma once
 
 #include "core/border.h"
@@ -31,14 +31,14 @@ struct Compute<Windows<K, kWindows, P, Known, kShared, kStride>> {
   }
 
   template <int C, int In, int Out>
-  __device__ __forceinline__ static void across(const float (&in)[C][In], float (&row)[mid][Out], const float* tap) {
+  __device__ __forceinline__ static void row_pass(const float (&in)[C][In], float (&row)[mid][Out], const float* tap) {
 #pragma unroll
     for (int i = 0; i < windows; ++i)
 #pragma unroll
       for (int x = 0; x < Out; ++x) {
         float s = 0;
 #pragma unroll
-        for (int j = 0; j < K; ++j) s = add(tap, Stage::of_window(i) + j, in[i % C][x * stride + j], s, j == 0);
+        for (int j = 0; j < K; ++j) s = add(tap, Stage::first_tap(i) + j, in[i % C][x * stride + j], s, j == 0);
         row[i][x] = s;
       }
     if constexpr (P == Point::sharpen)
@@ -49,13 +49,13 @@ struct Compute<Windows<K, kWindows, P, Known, kShared, kStride>> {
   // Row sums of K columns, for as many channels as windows.
   __device__ __forceinline__ static void sums_of(const float (&in)[windows][K], float (&row)[mid][1],
                                                  const float* tap) {
-    across(in, row, tap);
+    row_pass(in, row, tap);
   }
 
   // Makes the output row whose window ends with row r.
   template <int Out>
-  __device__ __forceinline__ static void down(const float (&ring)[K][mid][Out], int r, float (&out)[outputs][Out],
-                                              const float* tap, float number) {
+  __device__ __forceinline__ static void column_pass(const float (&ring)[K][mid][Out], int r,
+                                                     float (&out)[outputs][Out], const float* tap, float number) {
 #pragma unroll
     for (int x = 0; x < Out; ++x) {
       float sum[windows], made[outputs];
@@ -63,7 +63,7 @@ struct Compute<Windows<K, kWindows, P, Known, kShared, kStride>> {
       for (int i = 0; i < windows; ++i) {
         float s = 0;
 #pragma unroll
-        for (int j = 0; j < K; ++j) s = add(tap, Stage::of_window(i) + K + j, ring[(r + 1 + j) % K][i][x], s, j == 0);
+        for (int j = 0; j < K; ++j) s = add(tap, Stage::first_tap(i) + K + j, ring[(r + 1 + j) % K][i][x], s, j == 0);
         sum[i] = s;
       }
       apply_point<P, windows, false>(sum, ring[(r + 1 + K / 2) % K][mid - 1][x], number, made);
@@ -77,7 +77,7 @@ struct Compute<Windows<K, kWindows, P, Known, kShared, kStride>> {
 template <>
 struct Compute<Thin> {
   template <int In>
-  __device__ __forceinline__ static void across(const float (&in)[3][In], float (&row)[3][In], const float*) {
+  __device__ __forceinline__ static void row_pass(const float (&in)[3][In], float (&row)[3][In], const float*) {
 #pragma unroll
     for (int c = 0; c < 3; ++c)
 #pragma unroll
@@ -89,8 +89,8 @@ struct Compute<Thin> {
   }
 
   template <int In, int Out>
-  __device__ __forceinline__ static void down(const float (&ring)[3][3][In], int r, float (&out)[1][Out], const float*,
-                                              float) {
+  __device__ __forceinline__ static void column_pass(const float (&ring)[3][3][In], int r, float (&out)[1][Out],
+                                                     const float*, float) {
 #pragma unroll
     for (int x = 0; x < Out; ++x) {
       const auto m = [&](int dy, int dx) { return ring[(r + 2 + dy) % 3][0][x + 1 + dx]; };
@@ -161,28 +161,28 @@ __device__ __forceinline__ void extend_columns(float (&row)[C][W], int first, in
 // Rows of the first stage's columns become rows of the last stage's `Out` columns. kHaloLanes: a lane makes its own
 // columns only, and other lanes pass the columns around them to later stages; else a lane makes those as well.
 template <bool kHaloLanes, bool kFirst, int Out, class... Stages>
-struct Flow;
+struct StageChain;
 
 template <bool kHaloLanes, bool kFirst, int Out>
-struct Flow<kHaloLanes, kFirst, Out> {};
+struct StageChain<kHaloLanes, kFirst, Out> {};
 
 template <bool kHaloLanes, bool kFirst, int Out, class Stage, class... Later>
-struct Flow<kHaloLanes, kFirst, Out, Stage, Later...> {
+struct StageChain<kHaloLanes, kFirst, Out, Stage, Later...> {
   static constexpr int K = Stage::K, R = K / 2;
   static constexpr int columns = Out + (kHaloLanes ? 0 : 2 * kHalo<Later...>);  // that this stage makes
   float ring[K][Stage::mid][Stage::widen(columns)];
-  Flow<kHaloLanes, false, Out, Later...> later;
+  StageChain<kHaloLanes, false, Out, Later...> later;
 
   // `r` is known where the loop over rows is unrolled; `store` gets the last stage's rows. kEdge: the warp's windows
   // may hang over the image.
   template <bool kEdge, bool kWhole, int C, int In, class Store>
   __device__ __forceinline__ void row(int r, const float (&in)[C][In], const float* tap, float number,
                                       const Surroundings& at, const Store& store) {
-    Compute<Stage>::across(in, ring[r % K], tap);
+    Compute<Stage>::row_pass(in, ring[r % K], tap);
     if (r < K - 1 || (r - (K - 1)) % Stage::stride != 0) return;
     float out[Stage::outputs][columns];
     if constexpr (kEdge && !kFirst) down_at_edge(r, out, tap, number, at);
-    else Compute<Stage>::down(ring, r, out, tap, number);
+    else Compute<Stage>::column_pass(ring, r, out, tap, number);
     r = (r - (K - 1)) / Stage::stride;
     if constexpr (sizeof...(Later) == 0) {
       store(r, out);
@@ -211,14 +211,14 @@ struct Flow<kHaloLanes, kFirst, Out, Stage, Later...> {
       for (int x = 0; x < W; ++x) to[c][x] = from[c][x];
   }
 
-  // `down` for windows that may read rows outside the image: the ring's rows that the border policy repeats, which are
-  // in it, or row sums of the border's value.
+  // `column_pass` for windows that may read rows outside the image: the ring's rows that the border policy repeats,
+  // which are in it, or row sums of the border's value.
   __device__ __forceinline__ void down_at_edge(int r, float (&out)[Stage::outputs][columns], const float* tap,
                                                float number, const Surroundings& at) {
     const Border border = Stage::reads_zeros_outside ? Border::constant : at.border;
     const int first = at.y + r - (K - 1) - kHalo<Later...> - R;  // the image's row under the first tap
     if (border == Border::circular || (first >= 0 && first + K <= at.h))
-      return Compute<Stage>::down(ring, r, out, tap, number);
+      return Compute<Stage>::column_pass(ring, r, out, tap, number);
     constexpr int W = Stage::widen(columns);
     float outside[Stage::channels][K], sums[Stage::mid][1], rows[K][Stage::mid][W];
 #pragma unroll
@@ -239,16 +239,16 @@ struct Flow<kHaloLanes, kFirst, Out, Stage, Later...> {
           rows[j][c][x] = v;
         }
     }
-    Compute<Stage>::down(rows, K - 1, out, tap, number);
+    Compute<Stage>::column_pass(rows, K - 1, out, tap, number);
   }
 };
 
 // The flow through all stages of a pipeline.
 template <class P, bool kHaloLanes, int Out>
-struct FlowOf;
+struct StageChainOf;
 template <class... Stages, bool kHaloLanes, int Out>
-struct FlowOf<Pipeline<Stages...>, kHaloLanes, Out> {
-  using type = Flow<kHaloLanes, true, Out, Stages...>;
+struct StageChainOf<Pipeline<Stages...>, kHaloLanes, Out> {
+  using type = StageChain<kHaloLanes, true, Out, Stages...>;
 };
 
 }  // namespace torch_conv::fused

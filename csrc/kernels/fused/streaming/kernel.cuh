@@ -165,8 +165,8 @@ __global__ void __launch_bounds__(32, streaming_shape<P>(sizeof(T)).blocks)
   for (int box = 0; box < a.boxes; ++box) {
 #pragma unroll
     for (int r = 0; r < S.rows; ++r) {
-      float across[W][N], ended[W][N], out[N];
-      Compute<Stage>::across(row, across, taps.v);
+      float row_sums[W][N], ended[W][N], out[N];
+      Compute<Stage>::row_pass(row, row_sums, taps.v);
       // The next row is loaded while this one is added.
       if (r + 1 < S.rows) {
         read_row<N, R>(from + (r + 1) * kPitch, row);
@@ -179,13 +179,13 @@ __global__ void __launch_bounds__(32, streaming_shape<P>(sizeof(T)).blocks)
       }
 #pragma unroll
       for (int i = 0; i < W; ++i) {
-        const float* tap = taps.v + Stage::of_window(i) + K;
+        const float* tap = taps.v + Stage::first_tap(i) + K;
 #pragma unroll
         for (int e = 0; e < N; ++e) {
-          ended[i][e] = fmaf(tap[K - 1], across[i][e], sum[i][K - 2][e]);
+          ended[i][e] = fmaf(tap[K - 1], row_sums[i][e], sum[i][K - 2][e]);
 #pragma unroll
-          for (int j = K - 2; j > 0; --j) sum[i][j][e] = fmaf(tap[j], across[i][e], sum[i][j - 1][e]);
-          sum[i][0][e] = fmaf(tap[0], across[i][e], 0.f);
+          for (int j = K - 2; j > 0; --j) sum[i][j][e] = fmaf(tap[j], row_sums[i][e], sum[i][j - 1][e]);
+          sum[i][0][e] = fmaf(tap[0], row_sums[i][e], 0.f);
         }
       }
 #pragma unroll

@@ -127,7 +127,7 @@ __device__ void run_stages(const Image& image, const Source& in, int channels, R
         const int column = in.column(x + j);
         if (column == kNothing && a.border == Border::skip) continue;
         const float v = y == kNothing || column == kNothing ? a.value : in.at(i % channels, y, column);
-        s = Compute<Stage>::add(tap, Stage::of_window(i) + j, v, s, false);
+        s = Compute<Stage>::add(tap, Stage::first_tap(i) + j, v, s, false);
       }
       sums[e] = s;
     }
@@ -148,7 +148,7 @@ __device__ void run_stages(const Image& image, const Source& in, int channels, R
 #pragma unroll
         for (int j = 0; j < K; ++j) {
           if (a.border == Border::skip && (y + j - R < image.top() || y + j - R >= image.bottom())) continue;
-          s[i] = Compute<Stage>::add(tap, Stage::of_window(i) + K + j, from[j * rect.w()], s[i], false);
+          s[i] = Compute<Stage>::add(tap, Stage::first_tap(i) + K + j, from[j * rect.w()], s[i], false);
         }
         if (zero) s[i] = 0;
       }
@@ -185,9 +185,9 @@ __device__ void run_stages(const Image& image, const Source& in, int channels, R
 }
 
 template <class P, typename T, typename O>
-struct Mend;
+struct EdgeStages;
 template <class... Stages, typename T, typename O>
-struct Mend<Pipeline<Stages...>, T, O> {
+struct EdgeStages<Pipeline<Stages...>, T, O> {
   // Not inlined: all pieces share one copy, apart from the hot code.
   template <class Image>
   static __device__ __noinline__ void piece(Image image, const TapsOf<Pipeline<Stages...>>& taps, const T* plane,
@@ -213,8 +213,8 @@ __device__ __forceinline__ void mend_edges(const Image& image, const TapsOf<P>& 
                                : Rect{top, right, bottom, area.x1};
     for (int y = part.y0; y < part.y1 && part.x0 < part.x1; y += kPiece)
       for (int x = part.x0; x < part.x1; x += kPiece)
-        Mend<P, T, O>::piece(image, taps, plane, out, memory,
-                             {y, x, min(y + kPiece, part.y1), min(x + kPiece, part.x1)});
+        EdgeStages<P, T, O>::piece(image, taps, plane, out, memory,
+                                   {y, x, min(y + kPiece, part.y1), min(x + kPiece, part.x1)});
   }
 }
 

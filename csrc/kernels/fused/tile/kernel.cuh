@@ -6,7 +6,7 @@
 //      |    :     halo, `halo` rows       :  |  |     that all stages look further, and columns on either side. Each
 //      |    :    +--------------------+    :  |  |     warp streams its rows + 2 halo rows of the box; a lane reads
 //      |    :pass| warp 0: `rows` rows|pass:  |  |     the columns that its pixels need and lets each row run through
-//      |    :    | warp 1             |    :  | box_h  the stages (Flow in stages.cuh). What a later stage reads beyond
+//      |    :    | warp 1             |    :  | box_h  the stages (StageChain). What a later stage reads beyond
 //      |    :    | warp 2             |    :  |  |     a lane's columns the lane makes as well; or, in long chains, the
 //      |    :    | warp 3             |    :  |  |     neighbour lanes pass it: then the outer lanes of a warp store
 //      |    :    +--------------------+    :  |  |     nothing, and neighbouring tiles overlap by two lanes. Inside the
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
                             a.planes.in_w,
                             a.border,
                             a.value};
-      typename FlowOf<P, S.halo_lanes != 0, M>::type rows;
+      typename StageChainOf<P, S.halo_lanes != 0, M>::type rows;
 #pragma unroll
       for (int r = 0; r < S.rows + 2 * S.halo; ++r) {
         float row[1][N + 2 * R];

@@ -20,15 +20,15 @@ namespace torch_conv::fused3d {
 // The positions of the neighbours of a thread's R x 2 voxels. Rows and columns just outside the volume repeat some
 // inside.
 template <int R>
-struct Columns {
+struct NeighbourOffsets {
   const float* planes[3];  // row 0, first column, in the planes before, here and after
   int left, right;         // the columns read left and right of the two, relative to the first
-  bool mends_rows;         // some row of -1 .. R is just outside the volume
+  bool repeats_rows;       // some row of -1 .. R is just outside the volume
   bool top;                // row -1 is: it repeats row 0, or row 1 with `reflects_top`
   int bottom;              // row `bottom` is: it repeats the one before, or the one before that with `reflects_bottom`
   bool reflects_top, reflects_bottom;
-  bool odd;           // of the whole launch: the second column may be just outside
-  bool mends_second;  // it is: it repeats the first, or the one left of that with `reflects_right`
+  bool odd;             // of the whole launch: the second column may be just outside
+  bool repeats_second;  // it is: it repeats the first, or the one left of that with `reflects_right`
   bool reflects_right;
 
   // v[i] belongs to row i - 1.
@@ -39,13 +39,14 @@ struct Columns {
       if (r == bottom) v[r + 1] = reflects_bottom ? v[r - 1] : v[r];
   }
   __device__ __forceinline__ float second(float2 pair, float before) const {
-    return odd && mends_second ? (reflects_right ? before : pair.x) : pair.y;
+    return odd && repeats_second ? (reflects_right ? before : pair.x) : pair.y;
   }
 };
 
 // The sums of three windows as s2^2 + (s1^2 + s0^2), of row o, column c in [2 * o + c]: core/point.h takes its root.
 template <int Pitch, int R>
-__device__ __forceinline__ void difference(const Columns<R>& at, const float (&tap)[3][3][3], float (&squares)[2 * R]) {
+__device__ __forceinline__ void difference(const NeighbourOffsets<R>& at, const float (&tap)[3][3][3],
+                                           float (&squares)[2 * R]) {
   const float* here = at.planes[1];
   auto pair = [](const float* from) { return *reinterpret_cast<const float2*>(from); };
   float first[R + 2], second[R + 2];
@@ -66,7 +67,7 @@ __device__ __forceinline__ void difference(const Columns<R>& at, const float (&t
     const float t = fmaf(tap[0][0][2], here[o * Pitch + at.right], tap[0][0][0] * first[o + 1]);
     squares[2 * o] = s * s, squares[2 * o + 1] = t * t;
   }
-  if (at.mends_rows) at.mend(first), at.mend(second);
+  if (at.repeats_rows) at.mend(first), at.mend(second);
 #pragma unroll
   for (int o = 0; o < R; ++o) {
     const float s = fmaf(tap[1][1][2], first[o + 2], tap[1][1][0] * first[o]);
@@ -80,7 +81,8 @@ __device__ __forceinline__ void difference(const Columns<R>& at, const float (&t
 }
 
 template <int Pitch, int R>
-__device__ __forceinline__ void all_taps(const Columns<R>& at, const float (&tap)[3][3][3], float (&squares)[2 * R]) {
+__device__ __forceinline__ void all_taps(const NeighbourOffsets<R>& at, const float (&tap)[3][3][3],
+                                         float (&squares)[2 * R]) {
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
     float sum[3][R] = {};
@@ -99,14 +101,14 @@ __device__ __forceinline__ void all_taps(const Columns<R>& at, const float (&tap
         for (int w = 0; w < 2; ++w)
           rows[w][i] = fmaf(tap[w][0][2], after, fmaf(tap[w][0][1], here, fmaf(tap[w][0][0], before, 0.f)));
       }
-      if (at.mends_rows) at.mend(rows[0]), at.mend(rows[1]);
+      if (at.repeats_rows) at.mend(rows[0]), at.mend(rows[1]);
 #pragma unroll
       for (int w = 0; w < 3; ++w)
 #pragma unroll
         for (int o = 0; o < R; ++o) {
           const float* v = rows[w == 0 ? 0 : 1] + o;
-          const float of_plane = fmaf(tap[w][1][2], v[2], fmaf(tap[w][1][1], v[1], fmaf(tap[w][1][0], v[0], 0.f)));
-          sum[w][o] = fmaf(tap[w][2][l], of_plane, sum[w][o]);
+          const float plane_sum = fmaf(tap[w][1][2], v[2], fmaf(tap[w][1][1], v[1], fmaf(tap[w][1][0], v[0], 0.f)));
+          sum[w][o] = fmaf(tap[w][2][l], plane_sum, sum[w][o]);
         }
     }
 #pragma unroll

@@ -166,9 +166,9 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const int rim_thread = threadIdx.x - (S.threads() - S.rim());
   const bool rims = rim_thread >= 0, warp_rims = rim_thread + 31 - lane >= 0;
   constexpr int kAcross = S.tile_w + 2;
-  const int of_rim = max(rim_thread, 0), on_columns = of_rim - 2 * kAcross;
-  const int rim_row = on_columns < 0 ? of_rim / kAcross * (S.plane_h() - 1) : 1 + on_columns % S.tile_h();
-  const int rim_column = kLead - 1 + (on_columns < 0 ? of_rim % kAcross : on_columns / S.tile_h() * (kAcross - 1));
+  const int rim_index = max(rim_thread, 0), on_columns = rim_index - 2 * kAcross;
+  const int rim_row = on_columns < 0 ? rim_index / kAcross * (S.plane_h() - 1) : 1 + on_columns % S.tile_h();
+  const int rim_column = kLead - 1 + (on_columns < 0 ? rim_index % kAcross : on_columns / S.tile_h() * (kAcross - 1));
   float* const rim = ring + rim_row * P + rim_column;
   const float* const rim_results = results + rim_row * Q + rim_column;
 
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   // Plane t of the input: the column pass, its place in the k - 1 chains along z, and the blurred plane that ends
   // there.
   auto blur = [&](int t) {
-    float of_plane[2 * R], of_rim_plane[1] = {}, tap[K];
+    float plane_sums[2 * R], rim_plane_sum[1] = {}, tap[K];
     const int result = (t & (kResults - 1)) * kResult;
     read_taps<K>(tap, taps, 1);
     const float* v = own_results + result;
@@ -200,22 +200,22 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
 #pragma unroll
       for (int o = 0; o < R; ++o)
         if (r >= o && r - o < K) {
-          of_plane[2 * o] = fmaf(tap[r - o], two.x, r == o ? 0.f : of_plane[2 * o]);
-          of_plane[2 * o + 1] = fmaf(tap[r - o], two.y, r == o ? 0.f : of_plane[2 * o + 1]);
+          plane_sums[2 * o] = fmaf(tap[r - o], two.x, r == o ? 0.f : plane_sums[2 * o]);
+          plane_sums[2 * o + 1] = fmaf(tap[r - o], two.y, r == o ? 0.f : plane_sums[2 * o + 1]);
         }
     }
     if (warp_rims) {
-      column_pass(tap, rim_results + result, Q, of_rim_plane);
+      column_pass(tap, rim_results + result, Q, rim_plane_sum);
     }
     if (!real(t)) {  // the values read are another plane's
 #pragma unroll
-      for (int o = 0; o < 2 * R; ++o) of_plane[o] = outside;
-      of_rim_plane[0] = outside;
+      for (int o = 0; o < 2 * R; ++o) plane_sums[o] = outside;
+      rim_plane_sum[0] = outside;
     }
     read_taps<K>(tap, taps, 2);
     float ended[2 * R], ended_rim[1] = {};
-    depth_pass(tap, of_plane, sum, ended);
-    if (warp_rims) depth_pass(tap, of_rim_plane, rim_sum, ended_rim);
+    depth_pass(tap, plane_sums, sum, ended);
+    if (warp_rims) depth_pass(tap, rim_plane_sum, rim_sum, ended_rim);
     const int q = t - (K - 1);
     if (q < 0) return;
     const int slot = (q & (kRing - 1)) * kPlane;
@@ -240,16 +240,17 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   };
 
   // Rows, columns and planes just outside the blurred volume are read elsewhere, unless they are there.
-  Columns<R> around{};
+  NeighbourOffsets<R> around{};
   around.left = mapped && x == 0 ? map_index(-1, p.volumes.in_w, p.border) : -1;
   around.right = mapped && x + 2 == p.volumes.in_w ? map_index(p.volumes.in_w, p.volumes.in_w, p.border) - x : 2;
   around.top = y == 0;
   around.bottom = p.volumes.in_h - y;
-  around.mends_rows = mapped && (around.top || around.bottom <= R);
+  around.repeats_rows = mapped && (around.top || around.bottom <= R);
   around.reflects_top = map_index(-1, p.volumes.in_h, p.border) > 0;
   around.reflects_bottom = map_index(p.volumes.in_h, p.volumes.in_h, p.border) < p.volumes.in_h - 1;
   around.odd = sizeof(T) == 4 && p.volumes.in_w % 2 == 1;
-  around.mends_second = sizeof(T) == 4 && mapped && x + 1 == p.volumes.in_w;  // rows of narrower voxels are whole words
+  around.repeats_second =
+      sizeof(T) == 4 && mapped && x + 1 == p.volumes.in_w;  // rows of narrower voxels are whole words
   around.reflects_right = map_index(p.volumes.in_w, p.volumes.in_w, p.border) < p.volumes.in_w - 1;
   const int before_first = map_index(-1, p.volumes.in_d, p.border);
   const int steps_back = p.volumes.in_d - 1 - map_index(p.volumes.in_d, p.volumes.in_d, p.border);

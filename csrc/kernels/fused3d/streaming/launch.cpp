@@ -9,7 +9,7 @@ namespace {
 
 static_assert(sizeof(StreamingParams) + sizeof(TensorMap) <= 4096, "kernel parameters beyond 4 KiB");
 
-StreamingParams streaming_params(const Fused& p, const Plan& plan, const Config& config) {
+StreamingParams streaming_params(const Fused& p, const Plan& plan, const StreamingConfig& config) {
   StreamingParams a{.volumes = VolumeGeometry::of(p.in, p.out),
                     .chunk = plan.tile_d,
                     .grid = StreamingGrid::of(p.out, 0, plan.tile_w, plan.tile_h, plan.tile_d),
@@ -35,7 +35,7 @@ StreamingParams streaming_params(const Fused& p, const Plan& plan, const Config&
 }  // namespace
 
 void launch_streaming(const Fused& p, const Plan& plan, const Site& site) {
-  const Config& config = *std::any_cast<Config>(&plan.config);
+  const StreamingConfig& config = *std::any_cast<StreamingConfig>(&plan.config);
   const int pack = tma::pack_of(config.shape.element_bytes);
   const TensorMap map = tma::volume_map(p.in, config.shape.pitch() / pack, config.shape.box_h(), pack);
   launch(plan, site, streaming_params(p, plan, config), map);

@@ -13,7 +13,7 @@ namespace torch_conv::fused3d {
 void launch_streaming(const Fused& p, const Plan& plan, const Site& site);
 
 // The launch's data besides the plan.
-struct Config {
+struct StreamingConfig {
   StreamingShape shape;
   bool difference, pairs;  // see StreamingParams
 };
@@ -102,7 +102,7 @@ inline void configure_streaming(const Fused& p, const Arch& arch, Plan& plan) {
                             {p.in.dtype, p.out.dtype, shape.k})};
   const bool finite = p.border != Border::constant || std::isfinite(float(p.value));
   plan.config =
-      Config{.shape = shape, .difference = is_difference(p.stages[1]) && finite, .pairs = stores_pairs(p.out)};
+      StreamingConfig{.shape = shape, .difference = is_difference(p.stages[1]) && finite, .pairs = stores_pairs(p.out)};
 }
 
 }  // namespace torch_conv::fused3d

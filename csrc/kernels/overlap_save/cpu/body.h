@@ -118,11 +118,11 @@ void write_tiles(const WriteTiles& p, Range rows) {
     }
     bool again = unbounded != 0;
     overlap_save::Mark* const marks = reinterpret_cast<overlap_save::Mark*>(p.marks) + unit * cells.count();
-    overlap_save::Mark* const of_row = marks + cells.at(within * s.stride_y, 0);
+    overlap_save::Mark* const row_marks = marks + cells.at(within * s.stride_y, 0);
     for (int64_t i = 0, end; i < count; i = end) {
       const int64_t cell = i * s.stride_x >> cells.log_w, next = (cell + 1) << cells.log_w;
       end = std::min(count, s.stride_x == 1 ? next : ceil_div(next, s.stride_x));
-      const auto mark = std::atomic_ref(of_row[cell]).load(std::memory_order_relaxed);
+      const auto mark = std::atomic_ref(row_marks[cell]).load(std::memory_order_relaxed);
       if (mark == overlap_save::Mark::nothing) std::fill(line.data() + i, line.data() + end, A(0));
       if (mark == overlap_save::Mark::clamp)
         for (int64_t j = i; j < end; ++j) line[j] = line[j] > 0 ? line[j] : A(0);

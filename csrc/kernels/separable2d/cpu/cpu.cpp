@@ -28,7 +28,7 @@ struct ImageRows {
 };
 
 // The variant `blocks`: the number of planes transposed together, and the plan that filters the transposed image.
-struct Blocks {
+struct TransposedPlanes {
   int64_t together;
   Plan plan;
 };
@@ -112,7 +112,7 @@ int64_t block_of(const Separable& p) {
 
 void plan_blocks(const Separable& p, Plan& plan) {
   const Dtype type = p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
-  Blocks blocks{block_of(p), plan};
+  TransposedPlanes blocks{block_of(p), plan};
   Separable q = p;
   q.in = turned(p.in, blocks.together, type), q.out = turned(p.out, blocks.together, type);
   plan_one(q, blocks.plan);

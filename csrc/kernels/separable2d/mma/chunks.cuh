@@ -39,16 +39,17 @@ __device__ __forceinline__ uint4 filled_with(T value) {
   return {word, word, word, word};
 }
 
-// 16 bytes of a row of w elements, `apart` elements from one another, from `column` on; zeros beyond its ends.
-template <int apart, typename T>
+// 16 bytes of a row of w elements, `pixel_stride` elements from one another, from `column` on; zeros beyond its ends.
+template <int pixel_stride, typename T>
 __device__ __noinline__ uint4 load_piece(const T* row, int column, int w) {
   constexpr int count = 16 / int(sizeof(T));
-  const T* const from = row + column * apart;
-  if (apart == 1 && column >= 0 && column + count <= w && reinterpret_cast<uintptr_t>(from) % 16 == 0)
+  const T* const from = row + column * pixel_stride;
+  if (pixel_stride == 1 && column >= 0 && column + count <= w && reinterpret_cast<uintptr_t>(from) % 16 == 0)
     return *reinterpret_cast<const uint4*>(from);
   T elements[count];
 #pragma unroll
-  for (int i = 0; i < count; ++i) elements[i] = unsigned(column + i) < unsigned(w) ? from[i * apart] : from_acc<T>(0.f);
+  for (int i = 0; i < count; ++i)
+    elements[i] = unsigned(column + i) < unsigned(w) ? from[i * pixel_stride] : from_acc<T>(0.f);
   uint4 piece;
   memcpy(&piece, elements, 16);
   return piece;
@@ -93,8 +94,9 @@ __device__ __forceinline__ void extend_chunk(unsigned char* boxes, const BandArg
       const bool in_box = source >= max(bx + from, 0) && source < bx + to;
       const T* pixel = nullptr;
       if (!in_box && source >= 0) {
-        const int of_row = shards.map_row(top + r, h, a.border);
-        if (shards.stands(of_row)) pixel = shards.row(plane, a.planes.in_stride_h, of_row, h) + source * kChannels;
+        const int source_row = shards.map_row(top + r, h, a.border);
+        if (shards.stands(source_row))
+          pixel = shards.row(plane, a.planes.in_stride_h, source_row, h) + source * kChannels;
       }
 #pragma unroll
       for (int channel = 0; channel < kChannels; ++channel) {

@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(s.threads(), s.min_blocks())
     sums.next_chunk();
 
     // The stage being filled is complete now, and the chunk has been read.
-    Columns columns{.first = x0, .last = x0 + width};
+    BoxColumns columns{.first = x0, .last = x0 + width};
     if constexpr (s.bulk_stores()) columns.x = x0 + (chunk - s.lag_chunks()) * s.columns();
     else columns.x = x0 + (chunk * kChunkTiles - s.lag()) * s.tile();
     const int behind = columns.x + s.columns();

@@ -38,7 +38,7 @@ __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile,
   const int g = lane / 4, q = lane % 4;
   // Elements of interleaved channels are stored one by one: those of every other tile are a multiple of 16 bytes
   // further.
-  [[maybe_unused]] unsigned char* const apart[2] = {
+  [[maybe_unused]] unsigned char* const element[2] = {
       box.data + Box::byte(g, (2 * q * s.channels + box.channel) * int(sizeof(T))),
       box.data + Box::byte(g, ((2 * q + 1) * s.channels + box.channel) * int(sizeof(T)))};
   if constexpr (sizeof(T) == 1) {
@@ -53,7 +53,7 @@ __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile,
               round_bytes(two[0] * back, two[1] * back);
         } else {
           const int further = (16 * tile + 8 * of) * s.channels + 8 * half * s.out_pitch();
-          apart[0][further] = round_byte(two[0] * back), apart[1][further] = round_byte(two[1] * back);
+          element[0][further] = round_byte(two[0] * back), element[1][further] = round_byte(two[1] * back);
         }
       }
   } else {
@@ -69,15 +69,14 @@ __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile,
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        *reinterpret_cast<uint16_t*>(apart[i % 2] + 16 * tile * s.channels + 8 * (i / 2) * s.out_pitch()) =
+        *reinterpret_cast<uint16_t*>(element[i % 2] + 16 * tile * s.channels + 8 * (i / 2) * s.out_pitch()) =
             uint16_t(word[i / 2] >> 16 * (i % 2));
     }
   }
 }
 
 // The columns of a box in an image's plane: `x` is the first one's position; only those in [first, last) are stored.
-// Whether a segment begins or ends in the box.
-struct Columns {
+struct BoxColumns {
   int x, first, last;
   bool begins, ends;
 };
@@ -86,7 +85,7 @@ struct Columns {
 // vector that the box begins only moves in front of the next box. The warp of each channel stores a part of the rows'
 // vectors.
 template <typename T, MmaPolicy s>
-__device__ __forceinline__ void store_words(unsigned char* box, int part, T* plane, int64_t stride, const Columns& c,
+__device__ __forceinline__ void store_words(unsigned char* box, int part, T* plane, int64_t stride, const BoxColumns& c,
                                             int y, int rows) {
   if (rows <= 0) return;
   using Box = OutputBox<T, s>;
@@ -152,8 +151,9 @@ __device__ __forceinline__ void store_words(unsigned char* box, int part, T* pla
   }
 }
 
-// One output by plain sums in the order of this family's other kernels: rows first. Pixels are `apart` elements apart.
-template <int apart, typename T>
+// One output by plain sums in the order of this family's other kernels: rows first. Pixels are `pixel_stride` elements
+// apart.
+template <int pixel_stride, typename T>
 __device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, const ShardRows& rows, const float* taps_x,
                                           const float* taps_y, int x, int y) {
   const float outside = to_acc<float>(from_acc<T>(a.value));
@@ -162,13 +162,13 @@ __device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, con
   for (int i = 0; i < a.kh; ++i) {
     const int from = rows.map_row(y - a.pad_y + i, a.planes.in_h, a.border);
     const T* const row = rows.stands(from) ? rows.row(plane, a.planes.in_stride_h, from, a.planes.in_h) : nullptr;
-    float of_row = 0;
+    float row_sum = 0;
 #pragma unroll 1
     for (int j = 0; j < a.kw; ++j) {
       const int column = map_index(x - a.pad_x + j, a.planes.in_w, a.border);
-      of_row = fmaf(taps_x[j], row && column >= 0 ? to_acc<float>(row[column * apart]) : outside, of_row);
+      row_sum = fmaf(taps_x[j], row && column >= 0 ? to_acc<float>(row[column * pixel_stride]) : outside, row_sum);
     }
-    sum = fmaf(taps_y[i], of_row, sum);
+    sum = fmaf(taps_y[i], row_sum, sum);
   }
   return from_acc<T>(sum);
 }
@@ -176,7 +176,7 @@ __device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, con
 // Outputs of a box in rows from y on that are not finite, or `all`, are made again. A warp.
 template <typename T, MmaPolicy s>
 __device__ __noinline__ void mend(const BandArgs& a, OutputBox<T, s> box, const float* taps_x, const float* taps_y,
-                                  Columns c, int y, TilePosition at, bool all) {
+                                  BoxColumns c, int y, TilePosition at, bool all) {
   __syncwarp();  // this lane reads elements that other lanes stored
   const T* const plane = a.planes.in_plane<T>(at.n, at.c);
   const ShardRows rows{a.peers, at.n, at.c};

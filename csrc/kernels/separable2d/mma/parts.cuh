@@ -61,15 +61,15 @@ __device__ __forceinline__ Scales scales_of(const float* taps_x, int kw, const f
 template <typename P>
 __device__ __forceinline__ void split(float low, float high, unsigned& large, unsigned& small) {
   large = round_pair<P>(low, high);
-  float of_low, of_high;
+  float large_low, large_high;
   if constexpr (std::is_same_v<P, bhalf_t>) {
-    of_low = __uint_as_float(large << 16), of_high = __uint_as_float(large & 0xffff0000);
+    large_low = __uint_as_float(large << 16), large_high = __uint_as_float(large & 0xffff0000);
   } else {
     P parts[2];
     memcpy(parts, &large, sizeof(parts));
-    of_low = to_acc<float>(parts[0]), of_high = to_acc<float>(parts[1]);
+    large_low = to_acc<float>(parts[0]), large_high = to_acc<float>(parts[1]);
   }
-  small = round_pair<P>(low - of_low, high - of_high);
+  small = round_pair<P>(low - large_low, high - large_high);
 }
 
 // A block's taps in shared memory, zeros before and behind them: bands read beyond both ends. All threads.
@@ -169,15 +169,15 @@ __device__ __forceinline__ void row_pass(float (&out)[4], const Sums<kSeen, kNew
   if constexpr (kSeen == 1) out[0] = out[1] = out[2] = out[3] = 0;
 #pragma unroll
   for (int term = 0; term < 3; ++term) {
-    const int of_sum = term == 0, of_tap = term == 1;
-    const auto& left = sums.parts[of_sum];
+    const int sum_part = term == 0, tap_part = term == 1;
+    const auto& left = sums.parts[sum_part];
 #pragma unroll
     for (int j = 0; j + 1 < kSeen; ++j) {
-      const unsigned right[2] = {band[2 * j + odd][of_tap], band[2 * j + 1 + odd][of_tap]};
+      const unsigned right[2] = {band[2 * j + odd][tap_part], band[2 * j + 1 + odd][tap_part]};
       if (term == 0 && j == 0) mma_into<P>(out, left[i + j + odd], right[0], right[1], 0, 0, 0, 0);
       else mma_add<P>(out, left[i + j + odd], right[0], right[1]);
     }
-    mma_add<P>(out, left[lone][r], left[lone][r + 1], band[lone_band][of_tap]);
+    mma_add<P>(out, left[lone][r], left[lone][r + 1], band[lone_band][tap_part]);
   }
 }
 
@@ -188,13 +188,13 @@ __device__ __forceinline__ void row_pass(float (&out)[4], const Sums<kTiles, kNe
                                          const unsigned (&band)[4 * kTiles][2], int i, int word, int begin, int end) {
 #pragma unroll
   for (int term = 0; term < 3; ++term) {
-    const int of_sum = term == 0, of_tap = term == 1;
+    const int sum_part = term == 0, tap_part = term == 1;
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
       if (j < begin || j >= end) continue;
-      const unsigned right[2] = {band[4 * j + word][of_tap], band[4 * j + word + 1][of_tap]};
-      if (term == 0 && j == begin) mma_into<P>(out, sums.parts[of_sum][i + j], right[0], right[1], 0, 0, 0, 0);
-      else mma_add<P>(out, sums.parts[of_sum][i + j], right[0], right[1]);
+      const unsigned right[2] = {band[4 * j + word][tap_part], band[4 * j + word + 1][tap_part]};
+      if (term == 0 && j == begin) mma_into<P>(out, sums.parts[sum_part][i + j], right[0], right[1], 0, 0, 0, 0);
+      else mma_add<P>(out, sums.parts[sum_part][i + j], right[0], right[1]);
     }
   }
 }

@@ -227,9 +227,9 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads()
     ++z;
   };
   float outside[R];
-  const float of_outside = column_of<K>(taps, p.value);
+  const float outside_sum = column_of<K>(taps, p.value);
 #pragma unroll
-  for (int o = 0; o < R; ++o) outside[o] = of_outside;
+  for (int o = 0; o < R; ++o) outside[o] = outside_sum;
 #pragma unroll 1
   for (int t = in.begin; t < in.first; ++t) push(outside);
 
@@ -253,10 +253,10 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads()
       in.fetch(t + kStages);
     }
     const auto patches = in.read_patches(t + 3);
-    float of_plane[R], tap[K];
+    float plane_sums[R], tap[K];
     read_taps<K, kFixed>(tap, taps, p, 1);
-    column_pass(tap, result(t) + row * S.result_pitch() + column, S.result_pitch(), of_plane);
-    push(of_plane);
+    column_pass(tap, result(t) + row * S.result_pitch() + column, S.result_pitch(), plane_sums);
+    push(plane_sums);
     in.write_patches(t + 3, patches);
     tma::warp_arrive(done);
   }

@@ -11,7 +11,7 @@ namespace torch_conv::separable3d {
 void launch_streaming(const Separable& p, const Plan& plan, const Site& site);
 
 // The launch's data besides the plan.
-struct Config {
+struct StreamingConfig {
   StreamingShape shape;
   int lead;   // columns that the grid of tiles starts left of the output
   bool bulk;  // boxes by bulk copies, else element by element
@@ -113,7 +113,7 @@ inline void configure_streaming(const Separable& p, const Arch& arch, bool bulk,
   const int k = int(p.kw);
   const bool fixed = fixed_taps(p);
   plan.kernels = {of_shards(kernel_of(file, name, {p.in.dtype, k, fixed, bulk}), p.peers.any())};
-  plan.config = Config{.shape = shape, .lead = lead_columns(p, bulk), .bulk = bulk};
+  plan.config = StreamingConfig{.shape = shape, .lead = lead_columns(p, bulk), .bulk = bulk};
 }
 inline void configure_streaming_bulk(const Separable& p, const Arch& arch, Plan& plan) {
   configure_streaming(p, arch, true, plan);
@@ -122,7 +122,7 @@ inline void configure_streaming_unaligned(const Separable& p, const Arch& arch, 
   configure_streaming(p, arch, false, plan);
 }
 
-inline StreamingParams streaming_params(const Separable& p, const Plan& plan, const Config& config) {
+inline StreamingParams streaming_params(const Separable& p, const Plan& plan, const StreamingConfig& config) {
   StreamingParams params{.volumes = VolumeGeometry::of(p.in, p.out),
                          .pad_z = int(p.place.pad_z),
                          .pad_y = int(p.place.pad_y),
