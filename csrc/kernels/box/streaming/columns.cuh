@@ -21,7 +21,7 @@ struct ThreadColumns {
   static constexpr int V = kColumns<T>;
   // outside: zeros; pack: one aligned vector of the image; scattered: element by element;
   // mirror: outside the image, but the block sums the repeated columns anyway
-  enum class Place { outside, pack, scattered, mirror } place = Place::outside;
+  enum class Source { outside, pack, scattered, mirror } source = Source::outside;
   int map[V];  // column of the image, -1: outside; of the block for mirrors
 
   // Columns first .. first + V - 1 of the extended image; the block uses [block, block + used).
@@ -35,9 +35,9 @@ struct ThreadColumns {
       in_block &= map[v] >= block && map[v] < block + used;
     }
     if (first >= block + used || !any) return;
-    place = a.pack_pitch > 0 && row && map[0] >= 0 && map[0] % V == 0 ? Place::pack : Place::scattered;
-    if (!in_block || place == Place::pack) return;
-    place = Place::mirror;
+    source = a.pack_pitch > 0 && row && map[0] >= 0 && map[0] % V == 0 ? Source::pack : Source::scattered;
+    if (!in_block || source == Source::pack) return;
+    source = Source::mirror;
 #pragma unroll
     for (int v = 0; v < V; ++v) map[v] -= block;
   }
@@ -46,13 +46,13 @@ struct ThreadColumns {
   template <int N>
   __device__ __forceinline__ void fetch(Cells<T>* slot, int pitch, const IntegerArgs& a, const T* in,
                                         const int (&rows)[N]) const {
-    if (place == Place::pack) {
+    if (source == Source::pack) {
       const char* const first = reinterpret_cast<const char*>(in + map[0]);
 #pragma unroll
       for (int i = 0; i < N; ++i)
         async_copy<sizeof(Cells<T>)>(slot + i * pitch, first + int64_t(rows[i]) * a.pack_pitch,
                                      rows[i] >= 0 ? int(sizeof(Cells<T>)) : 0);
-    } else if (place == Place::scattered) {
+    } else if (source == Source::scattered) {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const T* const from = in + max(rows[i], 0) * a.in_stride_h;

@@ -98,12 +98,12 @@ __global__ void __launch_bounds__(kMaxThreads) box_streaming(const __grid_consta
     const int shift = floor_mod(x0 - a.pad_x, V);
     const int block_x = x0 - a.pad_x - shift;
     const ThreadColumns<T> thread_columns(a, block_x + int(threadIdx.x) * V, block_x, shift + valid + a.kw - 1);
-    const bool is_mirror = thread_columns.place == ThreadColumns<T>::Place::mirror,
+    const bool is_mirror = thread_columns.source == ThreadColumns<T>::Source::mirror,
                mirrors = __syncthreads_or(is_mirror);
     // A mirrored column is as far from the edge of the image as its source, give or take a vector.
     const int halo = max(a.pad_x, a.out_w - 1 - a.pad_x + a.kw - a.in_w) + V, own_x = block_x + int(threadIdx.x) * V;
     const bool is_source = !is_mirror && (own_x <= halo || own_x + V >= a.in_w - halo);
-    if (thread_columns.place == ThreadColumns<T>::Place::outside || is_mirror)
+    if (thread_columns.source == ThreadColumns<T>::Source::outside || is_mirror)
       for (int slot = 0; slot < Stages * 2 * Rows; ++slot) ring[slot * threads] = Cells<T>{};
 
     // The windows of a thread's outputs end `bridge` warps on, or one more (in the last columns of the segment).

@@ -52,12 +52,12 @@ __global__ void __launch_bounds__(kChannelsWarps * 32, sizeof(T) == 4 ? 5
     const int t = begin - (K - 1) + i;
     return t >= 0 ? numbers[min(t, length - 1)] : -1;
   };
-  bool apart = false;
+  bool mixes_sequences = false;
   if constexpr (packed) {
     const int first = number(0);
-    apart = first < 0;
+    mixes_sequences = first < 0;
 #pragma unroll
-    for (int i = 1; i < kLoads; ++i) apart |= number(i) != first;
+    for (int i = 1; i < kLoads; ++i) mixes_sequences |= number(i) != first;
   }
 
   const auto compute = [&](auto selects) {
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kChannelsWarps * 32, sizeof(T) == 4 ? 5
       store_pack_if(begin + s < length, out + uint64_t(a.out.stride_l) * s, rounded<T>(sums));
     }
   };
-  if (packed && apart) compute(std::integral_constant<bool, packed>{});
+  if (packed && mixes_sequences) compute(std::integral_constant<bool, packed>{});
   else compute(std::false_type{});
 
   if (p.after.data && begin + S >= length) {

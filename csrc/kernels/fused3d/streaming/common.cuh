@@ -44,6 +44,13 @@ __device__ __forceinline__ void row_pass(const T* from, float* to, bool whole, c
   if (whole) *reinterpret_cast<float4*>(to + 4) = {sum[4], sum[5], sum[6], sum[7]};
 }
 
+// Planes [begin, end).
+struct PlaneRange {
+  int begin, end;
+  __device__ __forceinline__ int count() const { return end - begin; }
+  __device__ __forceinline__ bool has(int t) const { return t >= begin && t < end; }
+};
+
 // A slot of the ring of stages and the phase of its barrier.
 struct Turn {
   int slot = 0, phase = 0;

@@ -59,22 +59,21 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const BoxOrigin at{y0 - S.halo_y(), x0 - S.halo_x() - S.shift()};
   const T* volume = p.volumes.in_volume<T>(n, c);
 
-  // Blurred planes [from, to) are made; `fill` is the value of `constant` and `zero_output` outside. Replicate, reflect
-  // and symmetric find the planes outside among those inside.
+  // The blurred planes that the block makes; `fill` is the value of `constant` and `zero_output` outside. Replicate,
+  // reflect and symmetric find the planes outside among those inside.
   const bool circular = p.border == Border::circular, extends = map_index(-1, p.volumes.in_d, p.border) >= 0;
   const bool mapped = extends && !circular;
-  const int from = mapped ? max(z0 - 1, 0) : z0 - 1, to = mapped ? min(z1 + 1, p.volumes.in_d) : z1 + 1,
-            made = to - from;
+  const PlaneRange blurred{mapped ? max(z0 - 1, 0) : z0 - 1, mapped ? min(z1 + 1, p.volumes.in_d) : z1 + 1};
   const float fill = p.border == Border::constant ? p.value : 0.f;
   const int margin = p.border == Border::zero_output ? K / 2 : 0;
 
-  // Input planes [first, last) of [0, planes), which start at `begin`, are read; the others of a constant border have
-  // one value.
-  const int begin = from - K / 2, planes = made + K - 1;
-  const int first = extends ? 0 : max(-begin, 0), last = extends ? planes : min(planes, p.volumes.in_d - begin);
-  auto real = [&](int t) { return t >= first && t < last; };
+  // Input plane t of the block is plane first_input + t of the volume. Only those in `loaded` are read; the others of a
+  // constant border have one value.
+  const int first_input = blurred.begin - K / 2, inputs = blurred.count() + K - 1;
+  const PlaneRange loaded{extends ? 0 : max(-first_input, 0),
+                          extends ? inputs : min(inputs, p.volumes.in_d - first_input)};
   auto fetch = [&](int t, int slot) {
-    if (t >= last) return;
+    if (t >= loaded.end) return;
     tma::barrier_expect(&arrived[slot], S.box_bytes());
     tma::load_box(stages + slot * kStage, &map, &arrived[slot], at.x * int(sizeof(T)) / 4, at.y, plane_at[t], c, n);
   };
@@ -83,11 +82,12 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
     for (int i = 0; i < kStages; ++i) tma::barrier_init(&arrived[i]);
     not_finite = INT_MIN;
   }
-  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(begin + t, p.volumes.in_d, p.border);
+  for (int t = threadIdx.x; t < inputs; t += S.threads())
+    plane_at[t] = map_index(first_input + t, p.volumes.in_d, p.border);
   load_taps<K, S.threads()>(taps, p.windows, p.taps, n, c);
   __syncthreads();
   if (threadIdx.x == 0)
-    for (int i = 0; i < kStages; ++i) fetch(first + i, i);
+    for (int i = 0; i < kStages; ++i) fetch(loaded.begin + i, i);
   int count = 0;
   if (p.patch) {
     count = list_border<S>(list, at, S.shift() + kLead - 1, min(S.tile_h(), p.volumes.in_h - y0) + 2 * S.halo_y(),
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   Turn patching;
   auto read_patches = [&](int t) {
     Read read{value, value};
-    if (count == 0 || !real(t)) return read;
+    if (count == 0 || !loaded.has(t)) return read;
     tma::barrier_wait(&arrived[patching.slot], patching.phase);
     const T* stage = stages + patching.slot * kStage;
     if (circular) {
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
     return read;
   };
   auto write_patches = [&](int t, const Read& read) {
-    if (count == 0 || !real(t)) return;
+    if (count == 0 || !loaded.has(t)) return;
     T* stage = stages + patching.slot * kStage;
     if (patches) stage[mine >> 16] = read.first;
     if (patches_more) stage[more >> 16] = read.second;
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const bool whole = threadIdx.x + S.threads() < (S.segments() - 1) * S.box_h();
   Turn filtering;
   auto filter_rows = [&](int t) {
-    if (!real(t)) return;
+    if (!loaded.has(t)) return;
     tma::barrier_wait(&arrived[filtering.slot], filtering.phase);
     const int stage = filtering.slot * kStage, result = (t & (kResults - 1)) * kResult;
     row_pass<T, K>(segment_from[0] + stage, segment_to[0] + result, true, taps);
@@ -184,8 +184,8 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
     filled |= int(!inside(x0 + rim_column - kLead, p.volumes.in_w) || !inside(y0 + rim_row - 1, p.volumes.in_h))
               << 2 * R;
   }
-  const int first_whole = margin - from,
-            last_whole = p.volumes.in_d - margin - from;  // planes that are not `fill` altogether
+  const int first_whole = margin - blurred.begin,
+            last_whole = p.volumes.in_d - margin - blurred.begin;  // planes that are not `fill` altogether
 
   // Plane t of the input: the column pass, its place in the k - 1 chains along z, and the blurred plane that ends
   // there.
@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
     if (warp_rims) {
       column_pass(tap, rim_results + result, Q, rim_plane_sum);
     }
-    if (!real(t)) {  // the values read are another plane's
+    if (!loaded.has(t)) {  // the values read are another plane's
 #pragma unroll
       for (int o = 0; o < 2 * R; ++o) plane_sums[o] = outside;
       rim_plane_sum[0] = outside;
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   // Computes the gradient of blurred plane q.
   auto gradient = [&](int q) {
     const int before = q == 0 ? before_first : (q - 1) & (kRing - 1);
-    const int behind = (q + 1 < made ? q + 1 : q - steps_back) & (kRing - 1);
+    const int behind = (q + 1 < blurred.count() ? q + 1 : q - steps_back) & (kRing - 1);
     around.planes[0] = own + before * kPlane;
     around.planes[1] = own + (q & (kRing - 1)) * kPlane;
     around.planes[2] = own + behind * kPlane;
@@ -267,7 +267,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
     if (p.difference && *static_cast<volatile int*>(&not_finite) < q - 1) difference<P>(around, p.gradient, magnitude);
     else all_taps<P>(around, p.gradient, magnitude);
     if (p.border == Border::zero_output) {
-      const int z = from + q;
+      const int z = blurred.begin + q;
       auto fits = [](int i, int size) { return i >= 1 && i + 1 < size; };
 #pragma unroll
       for (int o = 0; o < 2 * R; ++o)
@@ -298,12 +298,12 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   filter_rows(0);
 
   // An iteration reads the results of the previous one.
-  const int begin_gradient = z0 - from + K + 1, iterations = z1 - from + K + 1;
+  const int begin_gradient = z0 - blurred.begin + K + 1, iterations = z1 - blurred.begin + K + 1;
   Turn emptied;
 #pragma unroll 1
   for (int t = 0; t < iterations; ++t) {
     __syncthreads();
-    if (real(t)) {  // its rows are filtered
+    if (loaded.has(t)) {  // its rows are filtered
       if (threadIdx.x == S.threads() - 32) {
         if (count > 0) tma::fence_before_copy();  // everybody's patches of that stage
         fetch(t + kStages, emptied.slot);
@@ -313,7 +313,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
     const Read read = read_patches(t + 2);
     filter_rows(t + 1);
     if (t >= begin_gradient) gradient(t - K - 1);
-    if (t < planes) blur(t);
+    if (t < inputs) blur(t);
     write_patches(t + 2, read);
   }
 #endif

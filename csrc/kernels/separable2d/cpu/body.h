@@ -23,7 +23,7 @@ class SeparableRows {
     tile_rows_ = place.stride_y == place.dilation_y ? int(std::min<int64_t>(kMaxTileRows, p.kh)) : 1;
     slots_ = (tile_rows_ + p.kh - 2) * place.dilation_y + 1;
     // Rows outside have no sums: of a window taller than the image those inside are all.
-    if (!separable2d::extends(place.border)) slots_ = std::min(slots_, p.in.h);
+    if (!extends(place.border)) slots_ = std::min(slots_, p.in.h);
     passed_y_.resize(slots_);
     pointers_.resize(tile_rows_ - 1 + p.kh);
   }

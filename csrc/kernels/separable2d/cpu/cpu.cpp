@@ -16,9 +16,6 @@ static int64_t pixel_of_row(const Separable& p) {
   return p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0 ? interleaved_channels(p.in, p.out) : 1;
 }
 
-// Whether the sums include elements outside.
-static bool extends(Border border) { return border != Border::skip && border != Border::zero_output; }
-
 constexpr int64_t kRegisterBytes = 64;  // of the widest registers
 
 // The variant `image`: of which rows the columns read the sums (-1: one outside), and their positions.
