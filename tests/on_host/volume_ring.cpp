@@ -29,12 +29,12 @@ struct Wrong {
 // The kernel, but that its first thread looks at the planes instead of filtering them.
 template <int K, bool kWide, bool kPatched, typename Map>
 void look(Map map, Map side, VolumeArgs a, Wrong* wrong) {
-  constexpr StreamingShape S = streaming_shape(4, K, kWide, kPatched);
+  constexpr VolumeTile S = streaming_shape(4, K, kWide, kPatched);
   constexpr int R = K / 2;
-  using At = direct3d::Stage<float, K, S>;
+  using At = direct3d::RingStage<float, K, S>;
   static Patches<K, S.rows_in(K)> patches;
   float* const ring = reinterpret_cast<float*>(shared);
-  const StreamingPosition at = streaming_position(a, At::width, S.height());
+  const VolumePosition at = streaming_position(a, At::width, S.height());
   const VolumeGeometry& v = a.volumes;
   const int warp = threadIdx.x / 32, planes = at.planes + K - 1;
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - R, bz = at.z + a.shift_z - R;
@@ -169,7 +169,7 @@ bool check(const Case& k) {
   if (!planned.variant) {
     wrong.what = planned.why;
   } else {
-    const auto& streaming = own_config<StreamingConfig>(p, planned);
+    const auto& streaming = own_config<VolumeStreamingConfig>(p, planned);
     const int rows = streaming.shape.rows_in(int(k.k));
     const bool wide = streaming.shape.warps_x == 2, patched = k.border != Border::zero_output;
     const auto launch = [&]<typename Map>(const Map& map, const Map& side) {

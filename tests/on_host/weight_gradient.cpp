@@ -80,7 +80,7 @@ std::vector<double> plain(const WeightGradient& p, bool magnitudes) {
 
 // run.cpp on the host.
 void run(const WeightGradient& p, const Plan& plan) {
-  const auto& c = *std::any_cast<StreamingConfig>(&plan.config);
+  const auto& c = *std::any_cast<GradientConfig>(&plan.config);
   std::vector<float> sums(plan.scratch_bytes / 4, NAN);
   on_host::launch(kKernels.at(plan.kernels[0].name), {unsigned(c.splits), unsigned(c.groups), unsigned(c.rounds)},
                   kThreads, sums_args(p, c, sums.data()));

@@ -5,9 +5,9 @@
 //     row 1   ( 0)[x x x x ... x x x x x x]
 //     row 2   ( 0)[x x x x ... x x x x x x]
 //
-// A tile is kStripRows rows of sums, two registers each. The tile loads the registers of an input row once (at steps of
-// 2, even and odd pixels apart) for every row of sums over it. Nothing is copied before. The template argument Strip
-// defines the contents of a register: FloatStrip below, PairStrip in pairs.h.
+// A tile is kStripRows rows of sums, two registers each. The tile loads the registers of an input row once for all rows
+// of sums over the row. At steps of 2, even and odd pixels have separate registers. Nothing is copied before. The
+// template argument Strip defines the contents of a register: FloatStrip below, PairStrip in pairs.h.
 
 // Calls f.operator()<i>() for i = 0 ... N - 1, unrolled by the compiler: registers in arrays stay registers.
 template <int N, typename F>

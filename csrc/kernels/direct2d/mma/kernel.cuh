@@ -17,10 +17,10 @@
 // The box starts on 32 bytes, and one bulk copy loads it. If rows are not aligned, single threads copy each row, and
 // keep its offset from 32 bytes. Unaligned rows of outputs wait in shared memory and leave as vectors of 16 bytes.
 //
-// A lane reads the pixels of a pair of rows once, as words of two pixels, and multiplies these with the taps of all
-// rows of patches over the pair. With two to four interleaved channels, a lane reads the words of all channels and
-// keeps sums for each. The warp puts whole pixels together in shared memory. Such tiles are 128 pixels wide, of two or
-// four warps.
+// A lane reads the pixels of a pair of rows once, as words of two pixels. The lane multiplies the words with the taps
+// of all rows of patches over the pair. With two to four interleaved channels, a lane reads the words of all channels
+// and keeps sums for each. The warp puts whole pixels together in shared memory. Such tiles are 128 pixels wide, of two
+// or four warps.
 //
 // A warp makes the matrices of taps while the box loads, and keeps them in registers. For a large window, a warp keeps
 // three pairs of rows at a time, and the sums of all outputs. A tap is a sum of two or three parts of the image's
@@ -221,8 +221,8 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
     extend_box<kThreads>(box, {0, bottom - top, left * P.channels - bx, right * P.channels - bx}, {top, bx}, in,
                          a.planes.in_stride_h, a.planes.in_h, a.planes.in_w * P.channels, a.border,
                          from_acc<T>(a.value), ShardRows{a.peers, at.n, ci}, {P.channels, P.channels});
-    // Clears elements that no window sees and matrices do, as zeros times NaN are NaN: the column before shifted
-    // windows, and rows below the last window.
+    // Matrices read elements outside all windows, and zeros times NaN are NaN. The block clears such elements: the
+    // column before shifted windows, and rows below the last window.
     if (!P.bulk && left < 0)
       for (int r = threadIdx.x; r < s.box_h(); r += kThreads)
 #pragma unroll 1

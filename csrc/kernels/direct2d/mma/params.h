@@ -26,7 +26,7 @@ struct MmaShape {
   int kh, kw;
   int channels, windows;  // interleaved channels of a pixel; windows: one for all channels, or one each
   int patch_h, patch_w;
-  int pairs, spans;  // of rows and of 8 columns that a patch's windows see
+  int pairs, spans;  // of rows and of 8 columns in the footprint of a patch
   int group;         // pairs of rows whose taps registers hold at once: all, or a part
   int height;        // rows of a warp's outputs, of warp_w() columns each
 

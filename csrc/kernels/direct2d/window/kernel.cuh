@@ -10,7 +10,7 @@
 //     | taps, rows padded to 4   |
 //     +--------------------------+
 //
-// A lane reads a row of pixels once, four at a time, and adds it to the 8 rows of sums that see it. One read of four
+// A lane reads a row of pixels once, four at a time, and adds the row to the 8 rows of sums over it. One read of four
 // pixels and one of four broadcast taps serve 16 multiply-adds. Arithmetic limits the speed: 128 multiply-adds of a
 // warp take 32 issue slots, and 12 wavefronts of shared memory (4 of pixels, 8 of taps). Device memory: 1 read (halos
 // come from L2), 1 write; 2 kh kw flops a pixel.

@@ -16,8 +16,8 @@
 // zeros, also whole planes outside: zero borders are free. For other borders, the loader of a block at an edge patches
 // the plane.
 //
-// The other warps add plane z to the K output planes that see it, and store the completed one. The block has no barrier
-// of all threads: a plane is `ready` once it is complete, `empty` once all warps have read it.
+// The other warps add plane z to the K output planes over it, and store the completed one. The block has no barrier of
+// all threads: a plane is `ready` once it is complete, `empty` once all warps have read it.
 //
 // kPeers: the volume is a shard of one that is cut along z. Loaders read planes beyond its ends from the neighbour
 // shards (core/shard_planes.h). Planes that no shard has are outside.

@@ -51,7 +51,7 @@ __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.r
   to.top = min(max(0, -by), kRows), to.bottom = max(to.top, min(kRows, a.volumes.in_h - by));
   const int left = min(max(-R, -bx), kWidth + R), right = max(left, min(kWidth + R, a.volumes.in_w - bx));
   to.columns = to.rows = 0;
-  // Only elements that windows over stored outputs see.
+  // Only elements in the footprint of stored outputs.
   const int first = max(-R, a.shift_x - bx - R), end = min(kWidth + R, a.volumes.out_w + a.shift_x - bx + R);
   for (int i = first; i < end; ++i) {
     if (i == left) i = right;

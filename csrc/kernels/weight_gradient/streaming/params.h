@@ -13,7 +13,7 @@ struct StreamingPolicy {
   int step_y, step_x;  // strides of the convolution
   int columns;         // outputs of a row that a thread takes
   int unit;            // pixels of a load
-  int lead;            // pixels of a load before the first that a window sees
+  int lead;            // pixels of a load before the first pixel of the footprint
   bool inner;          // channels are innermost: a warp's lanes are channels
   int resident;        // blocks of a multiprocessor
   // Rows of `grad` that a row of the image is multiplied with: a ring in registers.
