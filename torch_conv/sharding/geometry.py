@@ -15,10 +15,11 @@ from torch import _C, Tensor
 
 from torch_conv.dispatch.query import QueryMode
 
-BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular", "skip", "zero_output")  # csrc/core/border.h
-# Called below all modes and transforms, because the gradients' formulas call it while they are traced.
+# Called below all modes and transforms: gradients are traced, and an import may be.
 _shard_runs = _C._dispatch_find_schema_or_throw("torch_conv::_shard_runs", "").redispatch_boxed
+_borders = _C._dispatch_find_schema_or_throw("torch_conv::_borders", "").redispatch_boxed
 _CPU = _C.DispatchKeySet(_C.DispatchKey.CPU)
+BORDERS = tuple(_borders(_CPU))  # in the order of their numbers
 
 
 class Footprint(NamedTuple):
