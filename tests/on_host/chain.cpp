@@ -150,8 +150,8 @@ Stage stage_of(std::vector<std::vector<float>>& memory, std::mt19937& make) {
   };
   for (int i = 0; i < S::windows; ++i) {
     const bool first = i == 0 || !S::shared_taps;
-    s.taps_x[i] = first ? window(S::of_window(i)) : s.taps_x[0];
-    s.taps_y[i] = first ? window(S::of_window(i) + S::K) : s.taps_y[0];
+    s.taps_x[i] = first ? window(S::first_tap(i)) : s.taps_x[0];
+    s.taps_y[i] = first ? window(S::first_tap(i) + S::K) : s.taps_y[0];
   }
   return s;
 }

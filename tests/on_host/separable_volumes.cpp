@@ -164,11 +164,11 @@ bool check(const Case& k) {
     } else {
       memset(shared, 0xff, sizeof(shared));
       on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads,
-                      streaming_params(p, planned, *std::any_cast<Config>(&planned.config)), maps);
+                      streaming_params(p, planned, *std::any_cast<StreamingConfig>(&planned.config)), maps);
     }
   };
   if (wrong.empty()) {
-    const Config& config = *std::any_cast<Config>(&planned.config);
+    const StreamingConfig& config = *std::any_cast<StreamingConfig>(&planned.config);
     const auto map_of = [&](const Image& x) { return tma::map_of(x, config.shape.pitch(), config.shape.box_h()); };
     if (p.peers.any()) launch(kOfShards, ShardVolume::of(p.in, p.peers, map_of));
     else launch(kKernels, map_of(p.in));
