@@ -18,6 +18,16 @@ void read_row(const void* src, int64_t stride, int64_t n, A* __restrict dst) {
   for (; i < n; ++i) dst[i] = to_acc<A>(from[i]);
 }
 
+// Reads n pixels of `pixel` contiguous elements; the pixels are `stride` elements apart.
+template <typename A, typename T>
+void read_pixels(const void* src, int64_t stride, int64_t n, int64_t pixel, A* __restrict dst) {
+  if (pixel == 1) return read_row<A, T>(src, stride, n, dst);
+  if (stride == pixel) return read_row<A, T>(src, 1, n * pixel, dst);
+  const T* __restrict from = static_cast<const T*>(src);
+  for (int64_t i = 0; i < n; ++i, from += stride)
+    for (int64_t k = 0; k < pixel; ++k) *dst++ = to_acc<A>(from[k]);
+}
+
 // Stores a register of sums as integers, with the rounding of from_acc. A maximum is its second operand where the first
 // is a NaN, and conversions round to nearest even. (g++ 12 compiles the comparisons of from_acc to masks in general
 // registers.)
@@ -89,15 +99,27 @@ void write_row(const A* __restrict src, int64_t n, void* dst, int64_t stride) {
 template <typename A>
 using ReadRow = void (*)(const void* src, int64_t stride, int64_t n, A* dst);
 template <typename A>
+using ReadPixels = void (*)(const void* src, int64_t stride, int64_t n, int64_t pixel, A* dst);
+template <typename A>
 using WriteRow = void (*)(const A* src, int64_t n, void* dst, int64_t stride);
+
+// No caller reads float64 as float32, or other dtypes as bytes.
+template <typename A, typename T>
+constexpr bool kReadsAs = std::is_same_v<A, double> || std::is_same_v<A, acc_t<T>> || std::is_same_v<A, T>;
 
 template <typename A>
 ReadRow<A> row_reader(Dtype dtype) {
   return with_type(dtype, [](auto t) -> ReadRow<A> {
-    using T = decltype(t);
-    if constexpr (std::is_same_v<A, double> || std::is_same_v<A, acc_t<T>> || std::is_same_v<A, T>)
-      return read_row<A, T>;
-    else __builtin_unreachable();  // no caller reads float64 as float32, or other dtypes as bytes
+    if constexpr (kReadsAs<A, decltype(t)>) return read_row<A, decltype(t)>;
+    else __builtin_unreachable();
+  });
+}
+
+template <typename A>
+ReadPixels<A> pixel_reader(Dtype dtype) {
+  return with_type(dtype, [](auto t) -> ReadPixels<A> {
+    if constexpr (kReadsAs<A, decltype(t)>) return read_pixels<A, decltype(t)>;
+    else __builtin_unreachable();
   });
 }
 
@@ -257,7 +279,7 @@ class InputRows {
       : image_(image),
         pixel_(pixel),
         place_(place),
-        read_(row_reader<A>(image.dtype)),
+        read_(pixel_reader<A>(image.dtype)),
         layout_(image, pixel, place, kw) {}
 
   // Whether rows can be the image's own memory where windows are inside the image.
@@ -302,8 +324,9 @@ class InputRows {
     A* dst = buffer_.data() + at * layout_.length();
     if (tags_[at] != tag) {
       tags_[at] = tag;
-      layout_.gather(dst, A(place_.value),
-                     [&](int64_t x, int64_t step, int64_t n, A* to) { read_pixels(src, x, step, n, to); });
+      layout_.gather(dst, A(place_.value), [&](int64_t x, int64_t step, int64_t n, A* to) {
+        read_(src + x * image_.stride_w * size_of(image_.dtype), image_.stride_w * step, n, pixel_, to);
+      });
     }
     return dst;
   }
@@ -326,19 +349,10 @@ class InputRows {
   }
 
  private:
-  void read_pixels(const char* src, int64_t x, int64_t step, int64_t n, A* to) {
-    src += x * image_.stride_w * size_of(image_.dtype);
-    if (pixel_ == 1) read_(src, image_.stride_w * step, n, to);
-    else if (step == 1) read_(src, 1, n * pixel_, to);
-    else
-      for (int64_t i = 0; i < n; ++i)
-        read_(src + i * step * pixel_ * size_of(image_.dtype), 1, pixel_, to + i * pixel_);
-  }
-
   const Image& image_;
   const int64_t pixel_;  // interleaved channels
   const Placement& place_;
-  const ReadRow<A> read_;
+  const ReadPixels<A> read_;
   Range x_{};
   int64_t positions_ = 0, slots_ = 0;
   RowLayout layout_;
