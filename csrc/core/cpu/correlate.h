@@ -2,8 +2,7 @@
 // Text of each_isa.h: compiled once per instruction set.
 //
 //            rows[0]  . . . . . .      Output row r is the chain over rows[r .. r + kh - 1]. A loaded register serves
-//            up
-//   out[0]   rows[1]  . . . . . .      to R rows, a tap V registers. Every chain starts at 0 and runs in the order
+//   out[0]   rows[1]  . . . . . .      up to R rows, a tap V registers. Every chain starts at 0 and runs in the order
 //   out[1]   rows[2]  . . . . . .      (plane, i, j), so the bits do not depend on the tile's shape.
 //
 // A plane belongs to an input channel ci and to one of the kd planes l under the window, in the order (ci, l).

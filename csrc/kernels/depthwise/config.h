@@ -13,6 +13,4 @@ using Config = LaunchConfig<Depthwise>;
 inline bool channels_inner(const Image& x) { return x.stride_c == 1 && x.c > 1 && x.stride_w != 1; }
 inline bool rows_inner(const Image& x) { return x.stride_w == 1 || x.w == 1; }
 
-inline bool half_precision(Dtype d) { return d == Dtype::f16 || d == Dtype::bf16; }
-
 }  // namespace torch_conv::depthwise

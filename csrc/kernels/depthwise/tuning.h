@@ -105,7 +105,7 @@ inline const char* tiles_is_slower(const Depthwise& p, const Arch& arch) {
 //
 inline bool parts_of_sectors(const Depthwise& p) {
   const bool images = p.out.h > 1 && p.place.unit_steps_of_images() && p.multiplier() == 1;
-  return images && half_precision(p.in.dtype) && p.in.c * size_of(p.in.dtype) % 32 != 0;
+  return images && is_half(p.in.dtype) && p.in.c * size_of(p.in.dtype) % 32 != 0;
 }
 // True if the images are larger than the cache of any Hopper. CHANNELS_MMA is then slower.
 inline bool beyond_cache(const Depthwise& p) {

@@ -31,8 +31,7 @@ struct ByteStrip {
     first = last - (a.kw - 1) * channels;
     // A mirrored column is as far from the edge of the image as its source, give or take a pixel.
     const int take = 2 * (channels - 1);
-    const bool mirror = a.border == Border::replicate || a.border == Border::reflect || a.border == Border::symmetric;
-    mirrors = mirror && (first < 0 || end > a.in_w);
+    mirrors = is_mirror(a.border) && (first < 0 || end > a.in_w);
     if (first < 0) mirrors = mirrors && min(end, a.in_w) > take - first;
     if (end > a.in_w) mirrors = mirrors && a.in_w - (end - a.in_w) > max(begin, 0) + take;
     // Columns before the image may be read at the ends of its rows.

@@ -39,8 +39,7 @@ __device__ Subtile subtile_of_item(const StripArgs& a, int item) {
   subtile.in = n * a.in_stride_n + c * a.in_stride_c, subtile.out = n * a.out_stride_n + c * a.out_stride_c;
   // A mirrored column is as far from the edge of the image as its source, give or take one.
   const int begin = subtile.begin<kSubtiles>(a), end = subtile.end(a);
-  const bool mirror = a.border == Border::replicate || a.border == Border::reflect || a.border == Border::symmetric;
-  subtile.mirrors = mirror && (begin < 0 || end > a.in_w);
+  subtile.mirrors = is_mirror(a.border) && (begin < 0 || end > a.in_w);
   if (begin < 0) subtile.mirrors = subtile.mirrors && min(end, a.in_w) > -begin;
   if (end > a.in_w) subtile.mirrors = subtile.mirrors && a.in_w - (end - a.in_w) > max(begin, 0);
   return subtile;

@@ -68,7 +68,7 @@ inline ChannelsMmaConfig channels_mma_config(const Depthwise& p, const Arch& arc
 inline const char* channels_mma_refusal(const Depthwise& p, const Arch& arch) {
   const Placement& s = p.place;
   if (p.sums == Sums::chain) return "sums on tensor cores are no chain";
-  if (!half_precision(p.in.dtype) || p.weights != p.in.dtype) return "no float16 or bfloat16";
+  if (!is_half(p.in.dtype) || p.weights != p.in.dtype) return "no float16 or bfloat16";
   if (p.in.c != p.out.c) return "several outputs of a channel";
   if (!s.unit_steps_of_images()) return "stride or dilation";
   if (p.kh > kChannelsMmaMostK || p.kw > kChannelsMmaMostK) return "windows above 9x9";

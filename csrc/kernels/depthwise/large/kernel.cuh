@@ -21,12 +21,11 @@
 #include "core/activation.h"
 #include "core/cuda/device.cuh"
 #include "kernels/depthwise/large/params.h"
+#include "kernels/depthwise/shared/divisor.h"
 
 namespace torch_conv::depthwise {
 
 namespace large {
-
-__device__ __forceinline__ int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
 // Loads the rows of one image of the tile in the accumulation type, with zeros left and right of the image.
 template <typename T>

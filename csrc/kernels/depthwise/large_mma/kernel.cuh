@@ -35,12 +35,11 @@
 #include "core/cuda/tma.cuh"
 #include "kernels/depthwise/large_mma/packed.cuh"
 #include "kernels/depthwise/large_mma/params.h"
+#include "kernels/depthwise/shared/divisor.h"
 
 namespace torch_conv::depthwise {
 
 namespace large_mma {
-
-__device__ __forceinline__ int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
 // The input of a block: rows [row, row_end), counted from the tile's first output row, and columns [column,
 // column_end), which are whole pairs of blocks.

@@ -179,7 +179,7 @@ inline LargeMmaConfig large_mma_config(const Depthwise& p, const Arch& arch) {
 inline const char* large_mma_refusal(const Depthwise& p, const Arch& arch) {
   if (arch.major < 8) return "no tensor cores with float32 sums of bfloat16";
   if (p.sums == Sums::chain) return "sums as one chain of multiply-adds";
-  if (!half_precision(p.in.dtype) || p.out.dtype != p.in.dtype) return "no float16 or bfloat16";
+  if (!is_half(p.in.dtype) || p.out.dtype != p.in.dtype) return "no float16 or bfloat16";
   if (p.weights != p.in.dtype) return "taps of another dtype";
   if (!p.place.unit_steps_of_images()) return "stride or dilation";
   if (!rows_inner(p.in) || !rows_inner(p.out)) return "pixels of a row are not contiguous";

@@ -22,13 +22,13 @@
 #include "core/activation.h"
 #include "core/cuda/tma.cuh"
 #include "kernels/depthwise/planes/params.h"
+#include "kernels/depthwise/shared/divisor.h"
 
 namespace torch_conv::depthwise {
 
 namespace planes {
 
 constexpr int gcd(int a, int b) { return b ? gcd(b, a % b) : a; }
-constexpr int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
 // A vector of M elements, or zeros outside the row.
 template <int M, typename T>

@@ -110,7 +110,7 @@ inline PlanesMmaConfig planes_mma_config(const Depthwise& p, const Arch& arch) {
 
 inline const char* planes_mma_refusal(const Depthwise& p, const Arch& arch) {
   if (p.sums == Sums::chain) return "sums not by one chain";
-  if (!half_precision(p.in.dtype)) return "no float16 or bfloat16";
+  if (!is_half(p.in.dtype)) return "no float16 or bfloat16";
   if (p.weights != p.in.dtype) return "weights of another dtype";
   if (!arch.bulk_copy) return "no bulk copies";
   if (!p.place.unit_steps_of_images()) return "stride or dilation";

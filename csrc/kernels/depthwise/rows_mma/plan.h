@@ -45,7 +45,7 @@ inline RowsMmaConfig rows_mma_config(const Depthwise& p) {
 
 inline const char* rows_mma_refusal(const Depthwise& p, const Arch&) {
   if (p.sums == Sums::chain) return "sums not by one chain";
-  if (!half_precision(p.in.dtype)) return "no float16 or bfloat16";
+  if (!is_half(p.in.dtype)) return "no float16 or bfloat16";
   if (p.weights != p.in.dtype) return "windows of another dtype";
   if (const char* why = rows_layout_refusal(p)) return why;
   if (p.place.stride_x != 1 || p.place.dilation_x != 1) return "stride or dilation";

@@ -1,9 +1,11 @@
-// Divisors of launches over rows.
+// Division of row numbers.
 #pragma once
 
 #include "core/problem.h"
 
 namespace torch_conv::depthwise {
+
+constexpr int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
 // Divides numbers below 2^31 by a constant of the launch, with one multiplication.
 struct RowsDivisor {

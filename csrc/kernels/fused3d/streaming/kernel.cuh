@@ -21,10 +21,11 @@
 //
 //     constant, zero_output            their value overwrites blurred voxels outside
 //     replicate, reflect, symmetric    a row or column that the thread has read anyway; along z another plane of the
-//     ring circular                         a blur of the periodic input, which has the same bits
+//                                      ring
+//     circular                         a blur of the periodic input, which has the same bits
 //
 // Per output, k = 7: one read (1.5 with halos, which come from L2), one write; k + 1 more planes a chunk of z.
-// Multiply- adds: row pass 9.8, column and depth pass 15.3, gradient 9 (66 with all taps). One NVIDIA H200, float32,
+// Multiply-adds: row pass 9.8, column and depth pass 15.3, gradient 9 (66 with all taps). One NVIDIA H200, float32,
 // 512^3: k = 7 563 us (45 % of a copy), 5 475 (53 %), 3 432 (58 %); with all taps k = 7 974, 5 833. Schedulers issue in
 // 61 % of cycles; the registers allow four warps a scheduler.
 #pragma once
