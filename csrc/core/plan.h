@@ -53,6 +53,13 @@ struct Refusal {
   const char *variant, *why;
 };
 
+struct Plan;
+struct Site;  // runtime/launch.h
+
+// Runs a plan: launches its kernels on a stream (CUDA), or runs its loops (CPU, which reads no site).
+template <typename Problem>
+using LaunchFunction = void (*)(const Problem&, const Plan&, const Site&);
+
 struct Plan {
   const char* algorithm;                   // as in algorithm=: "direct", "separable", "box", ...
   const char* variant = nullptr;           // the kernel family's kernel or loop: "reg", "tile_tma", "general", ...
@@ -67,9 +74,23 @@ struct Plan {
   double bytes = 0;                // one read of the input, one write of the output
   double flops = 0;                // two a tap
   std::vector<Kernel> kernels{};   // in the order of their launches (CUDA)
-  std::any config{};               // a struct of the kernel family, for its launch
+  std::any launch{};               // a LaunchFunction of the problem
+  std::any config{};               // a struct of the variant, for its launch
   std::vector<Refusal> refused{};  // variants before the chosen one
 };
+
+// Runs any plan. A plan without blocks has no outputs, and kernels have no tensor map of nothing.
+template <typename Problem>
+void run_plan(const Problem& p, const Plan& plan, const Site& site) {
+  const bool cuda = plan.threads > 0;
+  if (!cuda || plan.blocks > 0) std::any_cast<LaunchFunction<Problem>>(plan.launch)(p, plan, site);
+}
+
+// The struct that a variant's `configure` left for its launch.
+template <typename T>
+const T& own_config(const Plan& plan) {
+  return *std::any_cast<T>(&plan.config);
+}
 
 // Members that are 0 do not apply, for example threads of a CPU loop, and are not printed.
 inline std::ostream& operator<<(std::ostream& os, const Plan& p) {
@@ -107,6 +128,7 @@ struct Candidate {
   const char* (*is_slower)(const Problem&, const Arch&);
   // Fills the plan: why, tile, grid, kernels, config.
   void (*configure)(const Problem&, const Arch&, Plan&);
+  LaunchFunction<Problem> launch;
 };
 
 // The plan of the first candidate that serves. `pinned`, unless it is "", names the only candidate. If none serves, the
@@ -121,7 +143,7 @@ Plan choose(const Candidate<Problem> (&candidates)[count], const Problem& p, con
     if (!no && !*pinned && candidate.is_slower) no = candidate.is_slower(p, arch);
     if (!no) {
       Plan plan = base;
-      plan.variant = candidate.variant;
+      plan.variant = candidate.variant, plan.launch = candidate.launch;
       candidate.configure(p, arch, plan);
       bool offered = true;
       if (arch.offers)

@@ -1,42 +1,53 @@
 #include "dispatch/dispatch.h"
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
 
 #include "dispatch/long_rows.h"
 #include "dispatch/volumes.h"
-#include "kernels/causal/entry_points.h"
+#include "kernels/box/depth/plan.h"
+#include "kernels/causal/plan.h"
+#include "kernels/depthwise/plan.h"
+#include "kernels/direct2d/plan.h"
+#include "kernels/direct3d/plan.h"
+#include "kernels/fused/combine/plan.h"
+#include "kernels/fused/plan.h"
+#include "kernels/fused3d/plan.h"
+#include "kernels/overlap_save/plan.h"
+#include "kernels/plan_cpu.h"
+#include "kernels/separable2d/plan.h"
+#include "kernels/separable3d/plan.h"
+#include "kernels/weight_gradient/plan.h"
 #include "sharding/launch_shards.h"
 
 namespace torch_conv {
 
 namespace {
 
-constexpr EntryPoints<Direct> kDirect2d{direct::plan_cpu, direct::run_cpu, direct2d::plan_cuda, direct2d::run_cuda};
-constexpr EntryPoints<Direct> kDirect3d{direct::plan_cpu, direct::run_cpu, direct3d::plan_cuda, direct3d::run_cuda};
-constexpr EntryPoints<ReadTiles> kReadTiles{overlap_save::plan_read_cpu, overlap_save::run_read_cpu,
-                                            overlap_save::plan_read_cuda, overlap_save::run_read_cuda};
-constexpr EntryPoints<WriteTiles> kWriteTiles{overlap_save::plan_write_cpu, overlap_save::run_write_cpu,
-                                              overlap_save::plan_write_cuda, overlap_save::run_write_cuda};
-constexpr EntryPoints<Depthwise> kDepthwise{depthwise::plan_cpu, depthwise::run_cpu, depthwise::plan_cuda,
-                                            depthwise::run_cuda};
-constexpr EntryPoints<Separable> kSeparable2d{separable2d::plan_cpu, separable2d::run_cpu, separable2d::plan_cuda,
-                                              separable2d::run_cuda};
-constexpr EntryPoints<Separable> kSeparable3d{nullptr, nullptr, separable3d::plan_cuda, separable3d::run_cuda};
-constexpr EntryPoints<Box> kBox{box::plan_cpu, box::run_cpu, box::plan_cuda, box::run_cuda};
-constexpr EntryPoints<BoxDepth> kBoxDepth{box::plan_depth_cpu, box::run_depth_cpu, box::plan_depth_cuda,
-                                          box::run_depth_cuda};
-constexpr EntryPoints<Fused> kFused{fused::plan_cpu, fused::run_cpu, fused::plan_cuda, fused::run_cuda};
-constexpr EntryPoints<Fused> kFused3d{nullptr, nullptr, fused3d::plan_cuda, fused3d::run_cuda};
-constexpr EntryPoints<Combine> kCombine{fused::plan_combine_cpu, fused::run_combine_cpu, fused::plan_combine_cuda,
-                                        fused::run_combine_cuda};
-constexpr EntryPoints<CausalConv> kCausal{causal::plan_cpu, causal::run_cpu, causal::plan_cuda, causal::run_cuda};
-constexpr EntryPoints<CausalUpdate> kCausalUpdate{causal::plan_update_cpu, causal::run_update_cpu,
-                                                  causal::plan_update_cuda, causal::run_update_cuda};
-constexpr EntryPoints<WeightGradient> kWeightGradient{nullptr, nullptr, weight_gradient::plan_cuda,
-                                                      weight_gradient::run_cuda};
+// direct2d, separable2d, fused and box serve images (in.d == 1, kd == 1), direct3d, separable3d and fused3d volumes;
+// direct and Combine on the CPU serve both.
+constexpr EntryPoints<Direct> kDirect2d{direct::plan_cpu, direct2d::plan_cuda};
+constexpr EntryPoints<Direct> kDirect3d{direct::plan_cpu, direct3d::plan_cuda};
+constexpr EntryPoints<ReadTiles> kReadTiles{overlap_save::plan_cpu, overlap_save::plan_cuda};
+constexpr EntryPoints<WriteTiles> kWriteTiles{overlap_save::plan_cpu, overlap_save::plan_cuda};
+constexpr EntryPoints<Depthwise> kDepthwise{depthwise::plan_cpu, depthwise::plan_cuda};
+constexpr EntryPoints<Separable> kSeparable2d{separable2d::plan_cpu, separable2d::plan_cuda};
+constexpr EntryPoints<Separable> kSeparable3d{nullptr, separable3d::plan_cuda};
+constexpr EntryPoints<Box> kBox{box::plan_cpu, box::plan_cuda};
+constexpr EntryPoints<BoxDepth> kBoxDepth{box::plan_cpu, box::plan_cuda};
+constexpr EntryPoints<Fused> kFused{fused::plan_cpu, fused::plan_cuda};
+constexpr EntryPoints<Fused> kFused3d{nullptr, fused3d::plan_cuda};
+constexpr EntryPoints<Combine> kCombine{fused::plan_cpu, fused::plan_cuda};
+constexpr EntryPoints<CausalConv> kCausal{causal::plan_cpu, causal::plan_cuda};
+constexpr EntryPoints<CausalUpdate> kCausalUpdate{causal::plan_cpu, causal::plan_cuda};
+constexpr EntryPoints<WeightGradient> kWeightGradient{nullptr, weight_gradient::plan_cuda};
 
 // The box of a volume takes one kernel for the planes and one for the depth pass. A pin is for one of them.
-bool depth_pass_pinned() { return box::is_depth_variant(pinned_variant()); }
+bool depth_pass_pinned() {
+  return std::any_of(std::begin(box::kDepthCandidates), std::end(box::kDepthCandidates),
+                     [](const auto& candidate) { return std::strcmp(pinned_variant(), candidate.variant) == 0; });
+}
 
 bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1 && p.place.pad_z == 0; }
 

@@ -9,7 +9,7 @@
 
 #include "graph/record_launch.h"
 #include "kernels/causal/problem.h"
-#include "kernels/weight_gradient/family.h"
+#include "kernels/weight_gradient/problem.h"
 
 namespace torch_conv {
 

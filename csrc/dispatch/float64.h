@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/cpu/float64.h"
-#include "kernels/families.h"
+#include "kernels/plan_cpu.h"
 
 namespace torch_conv {
 

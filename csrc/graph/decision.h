@@ -4,25 +4,22 @@
 
 #include <memory>
 
-#include "kernels/families.h"
+#include "core/plan.h"
 #include "runtime/launch.h"
 #include "tensors/call.h"
 
 namespace torch_conv {
 
-// A kernel family's entry points on both devices.
+// A kernel family's entry points on both devices. `plan_cpu` is null for families that have CUDA kernels alone.
 template <typename Problem>
 struct EntryPoints {
-  Plan (*plan_cpu)(const Problem&, const char*);
-  void (*run_cpu)(const Problem&, const Plan&);
-  Plan (*plan_cuda)(const Problem&, const Arch&, const char*);
-  void (*run_cuda)(const Problem&, const Plan&, const Site&);
+  Plan (*plan_cpu)(const Problem&, const char* pinned);
+  Plan (*plan_cuda)(const Problem&, const Arch&, const char* pinned);
 };
 
 template <typename Problem>
 struct Decision {
   Problem problem;
-  const EntryPoints<Problem>* entry_points;
   std::shared_ptr<const Plan> plan;  // without a variant where the family does not serve the problem
   const char* pinned = "";           // the only variant that may serve, or "" for any
 
@@ -33,7 +30,7 @@ template <typename Problem>
 Decision<Problem> decide(const Target& target, const Problem& p, const EntryPoints<Problem>& entry_points,
                          const char* pinned) {
   Plan plan = target.cuda() ? entry_points.plan_cuda(p, target.arch(), pinned) : entry_points.plan_cpu(p, pinned);
-  return {p, &entry_points, std::make_shared<const Plan>(std::move(plan)), pinned};
+  return {p, std::make_shared<const Plan>(std::move(plan)), pinned};
 }
 
 // The kernels of a plan, loaded.

@@ -56,12 +56,12 @@ template <typename Problem>
 class Launch {
  public:
   Launch(LaunchGraph& graph, const Decision<Problem>& d, Kernels kernels)
-      : problem_(d.problem), entry_points_(d.entry_points), plan_(d.plan), kernels_(std::move(kernels)) {
+      : problem_(d.problem), plan_(d.plan), kernels_(std::move(kernels)) {
     each_address(problem_, [&](auto*& address) { slots_.push_back(address ? graph.find(address) : Slot{-1, 0}); });
   }
-  void on_cpu(const Replay& r) const { entry_points_->run_cpu(at(r), *plan_); }
-  void on_cuda(const Replay& r, void* stream, void* scratch) const {
-    entry_points_->run_cuda(at(r), *plan_, {stream, scratch, kernels_.data()});
+  // The CPU has no stream and no scratch memory.
+  void run(const Replay& r, void* stream, void* scratch) const {
+    run_plan(at(r), *plan_, {stream, scratch, kernels_.data()});
   }
 
  private:
@@ -74,7 +74,6 @@ class Launch {
   }
 
   Problem problem_;
-  const EntryPoints<Problem>* entry_points_;
   std::shared_ptr<const Plan> plan_;
   Kernels kernels_;
   std::vector<Slot> slots_;
@@ -87,20 +86,21 @@ void launch(Call& call, const Target& target, const Decision<Problem>& d) {
   Kernels kernels = load(call, target, plan);
   if (only_explain(call, target, plan)) return;
   if (!target.cuda()) {
-    d.entry_points->run_cpu(d.problem, plan);
-    if (call.graph) call.graph->record([node = Launch<Problem>(*call.graph, d, {})](Replay& r) { node.on_cpu(r); });
+    run_plan(d.problem, plan, {});
+    if (call.graph)
+      call.graph->record([node = Launch<Problem>(*call.graph, d, {})](Replay& r) { node.run(r, nullptr, nullptr); });
     return;
   }
   std::optional<Tensor> scratch;
   if (plan.scratch_bytes > 0) scratch = allocate(call, target.input(), {plan.scratch_bytes}, ScalarType::Byte);
   void* const at = scratch ? scratch->data_ptr() : nullptr;
-  d.entry_points->run_cuda(d.problem, plan, {target.stream(), at, kernels.data()});
+  run_plan(d.problem, plan, {target.stream(), at, kernels.data()});
   if (!call.graph) return;
   const Slot slot = at ? call.graph->find(at) : Slot{-1, 0};
   const int device = target.input().get_device_index();
   call.graph->record([device, slot, node = Launch<Problem>(*call.graph, d, std::move(kernels))](Replay& r) {
     const cuda::OnDevice current(device);
-    node.on_cuda(r, cuda::current_stream(device), r.at(slot));
+    node.run(r, cuda::current_stream(device), r.at(slot));
   });
 }
 

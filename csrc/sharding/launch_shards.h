@@ -154,7 +154,7 @@ void record(LaunchGraph& graph, const Shard& shard, const std::vector<ShardLaunc
     const cuda::OnDevice current(device);
     void* const reader = SplitStreams::begin(r, input, owners, on_side, after_queued);
     void* const stream = on_side ? cuda::current_stream(device) : reader;
-    for (const auto& [node, is_strip] : nodes) node.on_cuda(r, is_strip ? reader : stream, nullptr);
+    for (const auto& [node, is_strip] : nodes) node.run(r, is_strip ? reader : stream, nullptr);
     r.streams->end(r.tensor(input), on_side);
   });
 }
@@ -175,8 +175,7 @@ bool run_shard(Call& call, const Target& target, const Shard& shard, const Probl
   for (const ShardLaunch<Problem>& launch : launches) {
     const Decision<Problem>& d = launch.decision;
     void* const stream = launch.on_side ? reader : target.stream();
-    if (!only_explain(call, target, *d.plan))
-      entry_points.run_cuda(d.problem, *d.plan, {stream, nullptr, launch.kernels.data()});
+    if (!only_explain(call, target, *d.plan)) run_plan(d.problem, *d.plan, {stream, nullptr, launch.kernels.data()});
   }
   streams.end(*shard.input, on_side);
   if (call.graph) record(*call.graph, shard, launches, on_side, after_queued);

@@ -256,7 +256,7 @@ std::string launch(const Box& p, const Plan& plan) {
   if (std::strcmp(plan.variant, "strips") == 0) {
     const auto kernel = kStrips.find(plan.kernels[0].name);
     if (kernel == kStrips.end()) return "no kernel " + plan.kernels[0].name;
-    return on_host::launch_within(shared, plan, kernel->second, strip_args(p, plan, own_config<StripShape>(p, plan)));
+    return on_host::launch_within(shared, plan, kernel->second, strip_args(p, plan, own_config<StripShape>(plan)));
   }
   switch (p.in.dtype) {
     case Dtype::f16: return launch_groups<half_t>(p, plan);
@@ -290,7 +290,7 @@ bool check_outputs(const Case& k, const Box& p, const Memory& to, const Box& who
                   .shared_bytes = k.shared_bytes,
                   .bytes_per_second = 0,
                   .bulk_copy = true};
-  const Plan planned = plan(p, arch, k.variant);
+  const Plan planned = plan_cuda(p, arch, k.variant);
   std::string wrong = planned.variant ? launch(p, planned) : planned.why;
   RowOfColumns<double> doubles;
   RowOfColumns<float> floats;

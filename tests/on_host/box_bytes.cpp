@@ -197,14 +197,14 @@ bool check_outputs(const Case& k, const Box& p, Memory& to, const std::vector<ui
                    int64_t first) {
   const std::vector<uint8_t> blank = to.bytes;
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = 2, .shared_bytes = 232448, .bulk_copy = true};
-  const Plan planned = plan(p, arch, "bytes");
+  const Plan planned = plan_cuda(p, arch, "bytes");
   std::string wrong = planned.variant ? "" : planned.why;
   const std::string name = planned.variant ? planned.kernels[0].name : "";
   const auto kernel = kKernels.find(name);
   if (wrong.empty() && kernel == kKernels.end()) wrong = "no kernel " + name;
   if (wrong.empty()) {
     wrong = on_host::launch_within(shared, planned, kernel->second,
-                                   byte_args(p, planned, own_config<ByteShape>(p, planned)));
+                                   byte_args(p, planned, own_config<ByteShape>(planned)));
     for (int64_t c = 0; c < p.out.c; ++c)
       for (int64_t y = 0; y < p.out.h; ++y)
         for (int64_t x = 0; x < p.out.w; ++x) {

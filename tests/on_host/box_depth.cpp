@@ -112,11 +112,11 @@ bool check(const Case& k) {
                   .shared_bytes = k.shared_bytes,
                   .bytes_per_second = 0,
                   .bulk_copy = true};
-  const Plan planned = depth_plan(p, arch, k.variant);
+  const Plan planned = plan_cuda(p, arch, k.variant);
   const auto kernel = kKernels.find(planned.kernels[0].name);
   if (kernel == kKernels.end()) return on_host::report("no such kernel here", "%s", planned.kernels[0].name.c_str());
   std::string wrong = on_host::launch_within(shared, planned, kernel->second,
-                                             depth_args(p, planned, *std::any_cast<DepthConfig>(&planned.config)));
+                                             depth_args(p, planned, own_config<DepthConfig>(planned)));
   if (wrong.empty())
     wrong = judge(to, [&](int64_t, int64_t c, int64_t z, int64_t y, int64_t x) {
       return k.sums == D ? output<double>(p, c, z, y, x) : output<float>(p, c, z, y, x);

@@ -90,7 +90,7 @@ constexpr Arch kMachine{.major = 9, .minor = 0, .multiprocessors = 2, .shared_by
 
 template <class P, typename T, bool kAligned, bool kPeers>
 std::string launch(const Fused& p, const Plan& plan) {
-  const auto& config = own_config<ChainConfig>(p, plan);
+  const auto& config = own_config<ChainConfig>(plan);
   const auto& [tile, streaming] = std::tie(config.chain.shape, config.chain.streaming);
   const Args args = args_of(p, plan, config);
   PackedTaps packed{};
@@ -122,7 +122,7 @@ std::string launch(const Fused& p, const Plan& plan) {
 
 template <class P, typename T>
 std::string run(const Fused& p, const char* pinned) {
-  const Plan plan = fused::plan(p, kMachine, pinned);
+  const Plan plan = fused::plan_cuda(p, kMachine, pinned);
   if (!plan.variant) return plan.why;
   const std::string& name = plan.kernels[0].name;
   const std::string type = sizeof(T) == 4 ? "float" : sizeof(T) == 2 ? "half_t" : "uint8_t";

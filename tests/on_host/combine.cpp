@@ -157,9 +157,9 @@ std::string wrong_of(const Case& k) {
             .margin_x = k.margin};
   for (int i = 0; i < k.windows; ++i) p.sums[i] = sums[i].image;
 
-  const Plan plan = plan_combine(p, Arch{.major = 9, .minor = 0, .multiprocessors = 132}, "");
+  const Plan plan = plan_cuda(p, Arch{.major = 9, .minor = 0, .multiprocessors = 132}, "");
   if (std::string(plan.variant) != k.variant) return std::string("goes by ") + plan.variant;
-  const int vector = std::any_cast<CombineConfig>(plan.config).vector;
+  const int vector = own_config<CombineConfig>(plan).vector;
   on_host::launch(kKernels.at(plan.kernels[0].name), {unsigned(plan.blocks), 1, 1}, plan.threads, in_rows(p),
                   count_pixels(p.out) / vector);
   for (int64_t n = 0; n < k.n; ++n)

@@ -89,7 +89,7 @@ std::string launch(const Kernels& kernels, const Direct& p, std::string& name) {
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .shared_bytes = sizeof(mma_shared), .bulk_copy = true};
   Plan plan{};
   if (const char* no = mma_refusal(p, arch)) return no;
-  fill_mma(p, plan);
+  configure_mma(p, arch, plan);
   name = plan.kernels[0].name;
   if (!kernels.contains(name)) return "no such kernel here";
   const MmaShape s = mma_shape(p);

@@ -222,7 +222,7 @@ std::string launch(const Separable& p, std::string& name, int segment) {
   Plan plan{};
   if (const char* no = mma_refusal(p, arch)) return no;
   const MmaPolicy s = band_shape(p);
-  fill_mma(p, arch, plan);
+  configure_mma(p, arch, plan);
   plan.tile_w = segment * s.columns(), plan.blocks = band_blocks(p, s, segment);
   name = plan.kernels[0].name;
   const auto& kernels = s.channels > 1 ? kHwcKernels : kKernels;

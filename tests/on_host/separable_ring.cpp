@@ -61,7 +61,8 @@ const Case kLarge[] = {
 template <bool kBulk>
 std::string launch_ring(const Separable& p, const PassTaps& taps, Plan& plan) {
   if (const char* const no = kBulk ? ring_refusal(p, kMachine) : ring_unaligned_refusal(p, kMachine)) return no;
-  const RingShape shape = fill_ring(p, kBulk, kMachine, plan);
+  configure_ring(p, kBulk, kMachine, plan);
+  const RingShape& shape = own_config<RingConfig>(plan).shape;
   const auto kernel = kKernels.find(plan.kernels[0].name);
   if (kernel == kKernels.end()) return "no kernel " + plan.kernels[0].name;
   const Image rows = as_rows(p).in;

@@ -47,7 +47,8 @@ bool each_way(const Case& k, bool on_host) {
     const auto launch_tile = [&](const Separable& p, const PassTaps& taps, Plan& plan) -> std::string {
       const bool bulk = way == 0;
       if (const char* const no = bulk ? tile_tma_refusal(p, kMachine) : tile_refusal(p, kMachine)) return no;
-      const TileShape shape = fill_tile(p, bulk, plan);
+      configure_tile(p, bulk, plan);
+      const TileShape& shape = own_config<TileConfig>(plan).shape;
       const auto kernel = kKernels.find(plan.kernels[0].name);
       if (kernel == kKernels.end()) return "no kernel " + plan.kernels[0].name;
       const Image rows = as_rows(p).in;

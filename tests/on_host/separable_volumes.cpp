@@ -153,7 +153,7 @@ bool check(const Case& k) {
                   .shared_bytes = 232448,
                   .bytes_per_second = 0,
                   .bulk_copy = true};
-  const Plan planned = plan(p, arch, k.bulk ? "streaming" : "streaming_unaligned");
+  const Plan planned = plan_cuda(p, arch, k.bulk ? "streaming" : "streaming_unaligned");
   std::string wrong = planned.variant ? "" : planned.why;
   const auto launch = [&](const auto& kernels, const auto& maps) {
     const auto kernel = kernels.find(planned.kernels[0].name);
@@ -164,11 +164,11 @@ bool check(const Case& k) {
     } else {
       memset(shared, 0xff, sizeof(shared));
       on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads,
-                      streaming_params(p, planned, *std::any_cast<StreamingConfig>(&planned.config)), maps);
+                      streaming_params(p, planned, own_config<StreamingConfig>(planned)), maps);
     }
   };
   if (wrong.empty()) {
-    const StreamingConfig& config = *std::any_cast<StreamingConfig>(&planned.config);
+    const StreamingConfig& config = own_config<StreamingConfig>(planned);
     const auto map_of = [&](const Image& x) { return tma::map_of(x, config.shape.pitch(), config.shape.box_h()); };
     if (p.peers.any()) launch(kOfShards, ShardVolume::of(p.in, p.peers, map_of));
     else launch(kKernels, map_of(p.in));

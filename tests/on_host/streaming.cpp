@@ -155,12 +155,12 @@ bool check(const Case& k) {
                   .shared_bytes = 232448,
                   .bytes_per_second = 0,
                   .bulk_copy = true};
-  const Plan planned = plan(p, arch, "streaming");
+  const Plan planned = plan_cuda(p, arch, "streaming");
   std::string wrong = planned.variant ? "" : planned.why;
   const std::string name = wrong.empty() ? planned.kernels[0].name : "no kernel";
   if (wrong.empty() && !kKernels.contains(name)) wrong = "no such kernel here";
   if (wrong.empty()) {
-    const auto& config = own_config<ChainConfig>(p, planned);
+    const auto& config = own_config<ChainConfig>(planned);
     const StreamingShape& s = config.chain.streaming;
     const int bytes = size_of(p.in.dtype);
     PackedTaps packed{};

@@ -164,12 +164,12 @@ bool check(const Case& k) {
                  .groups = channels,
                  .bias = nullptr};
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .shared_bytes = 232448, .bulk_copy = false};
-  const Plan plan = direct2d::plan(p, arch, k.own ? "tile_own" : "tile");
+  const Plan plan = direct2d::plan_cuda(p, arch, k.own ? "tile_own" : "tile");
   std::string wrong = plan.variant ? "" : plan.why;
   const std::string name = wrong.empty() ? plan.kernels[0].name : "no kernel";
   if (wrong.empty() && !kKernels.contains(name)) wrong = "no such kernel here";
   if (wrong.empty()) {
-    const auto& config = own_config<TileConfig>(p, plan);
+    const auto& config = own_config<TileConfig>(plan);
     memset(shared_bytes, 0xff, sizeof(shared_bytes));
     on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, TensorMap{},
                     plane_args(p, k.own ? flatten_channels(p, channels) : p, plan, config.lead, config.overlap),

@@ -164,12 +164,12 @@ bool check(const Case& k) {
                  .peers = {k.above ? above.image : Image{}, k.below ? below.image : Image{}}};
   const Arch arch{
       .major = 9, .minor = 0, .multiprocessors = 3, .shared_bytes = 232448, .bytes_per_second = 0, .bulk_copy = true};
-  const Plan planned = plan(p, arch, "streaming_tma");
+  const Plan planned = plan_cuda(p, arch, "streaming_tma");
   Wrong wrong{.whole = whole.image, .above = k.above};
   if (!planned.variant) {
     wrong.what = planned.why;
   } else {
-    const auto& streaming = own_config<VolumeStreamingConfig>(p, planned);
+    const auto& streaming = own_config<VolumeStreamingConfig>(planned);
     const int rows = streaming.shape.rows_in(int(k.k));
     const bool wide = streaming.shape.warps_x == 2, patched = k.border != Border::zero_output;
     const auto launch = [&]<typename Map>(const Map& map, const Map& side) {

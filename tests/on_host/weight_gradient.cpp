@@ -78,9 +78,9 @@ std::vector<double> plain(const WeightGradient& p, bool magnitudes) {
   return sums;
 }
 
-// run.cpp on the host.
+// launch.cpp on the host.
 void run(const WeightGradient& p, const Plan& plan) {
-  const auto& c = *std::any_cast<GradientConfig>(&plan.config);
+  const auto& c = own_config<GradientConfig>(plan);
   std::vector<float> sums(plan.scratch_bytes / 4, NAN);
   on_host::launch(kKernels.at(plan.kernels[0].name), {unsigned(c.splits), unsigned(c.groups), unsigned(c.rounds)},
                   kThreads, sums_args(p, c, sums.data()));

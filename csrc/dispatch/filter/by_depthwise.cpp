@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/depthwise/channels_mma/plan.h"
+
 namespace torch_conv {
 
 bool is_depthwise(const Direct& p) {

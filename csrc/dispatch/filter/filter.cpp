@@ -6,6 +6,7 @@
 #include "core/refusals.h"
 #include "dispatch/filter/by_depthwise.h"
 #include "dispatch/filter/by_fft.h"
+#include "kernels/depthwise/channels_mma/plan.h"
 
 namespace torch_conv {
 

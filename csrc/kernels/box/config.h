@@ -5,12 +5,10 @@
 #include <climits>
 #include <utility>
 
+#include "core/plan.h"
 #include "kernels/box/shared/finish.h"
-#include "kernels/launch_config.h"
 
 namespace torch_conv::box {
-
-using Config = LaunchConfig<Box>;
 
 inline Finish finish_of(const Placement& place) {
   switch (place.border) {

@@ -14,19 +14,19 @@ namespace torch_conv::box {
 
 // In the order of preference, by the measurements in tuning.h.
 constexpr Candidate<Box> kCandidates[] = {
-    {"bytes", bytes_refusal, nullptr, configure_bytes},
-    {"streaming", streaming_refusal, nullptr, configure_streaming},
-    {"plain", plain_refusal, nullptr, configure_plain},
-    {"strips", strips_refusal, nullptr, configure_strips},
-    {"groups", groups_refusal, nullptr, configure_groups},
+    {"bytes", bytes_refusal, nullptr, configure_bytes, launch_bytes},
+    {"streaming", streaming_refusal, nullptr, configure_streaming, launch_streaming},
+    {"plain", plain_refusal, nullptr, configure_plain, launch_plain},
+    {"strips", strips_refusal, nullptr, configure_strips, launch_strips},
+    {"groups", groups_refusal, nullptr, configure_groups, launch_groups},
 };
 constexpr Candidate<BoxDepth> kDepthCandidates[] = {
-    {"depth_ring", depth_ring_refusal, nullptr, configure_depth_ring},
-    {"depth_groups", depth_groups_refusal, nullptr, configure_depth_groups},
-    {"depth", depth_refusal, nullptr, configure_depth},
+    {"depth_ring", depth_ring_refusal, nullptr, configure_depth_ring, launch_depth},
+    {"depth_groups", depth_groups_refusal, nullptr, configure_depth_groups, launch_depth},
+    {"depth", depth_refusal, nullptr, configure_depth, launch_depth},
 };
 
-inline Plan plan(const Box& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const Box& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c * p.out.h * p.out.w);
   return choose(
       kCandidates, p, arch, pinned,

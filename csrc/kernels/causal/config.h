@@ -1,14 +1,33 @@
 // Shared by the plans of the family's variants.
 #pragma once
 
+#include <algorithm>
+
 #include "core/refusals.h"
-#include "kernels/causal/entry_points.h"
+#include "kernels/causal/problem.h"
 #include "kernels/causal/shared/params.h"
-#include "kernels/launch_config.h"
 
 namespace torch_conv::causal {
 
-using Config = LaunchConfig<CausalConv>;
+// The plan without a variant, of both devices: bytes of x, out, `before` and `after`.
+inline Plan base_plan(const CausalConv& p) {
+  const double channels = double(p.n) * double(p.c);
+  const int64_t states = (p.before.data != nullptr) + (p.after.data != nullptr);
+  return {.algorithm = "causal",
+          .bytes = channels * double(2 * p.l + states * (p.k - 1)) * size_of(p.dtype),
+          .flops = 2 * channels * double(p.k) * double(p.l)};
+}
+
+// A call reads the elements of a state that windows use or that move, and writes all; in a ring it writes only new
+// elements.
+inline Plan base_plan(const CausalUpdate& p) {
+  const double channels = double(p.n) * double(p.c);
+  const int64_t read = p.used ? p.k - 1 : std::max(p.k - 1, p.state_l - p.l);
+  const int64_t written = p.used ? std::min(p.l, p.state_l) : p.state_l;
+  return {.algorithm = "causal",
+          .bytes = channels * double(2 * p.l + (p.l > 0 ? read + written : 0)) * size_of(p.dtype),
+          .flops = 2 * channels * double(p.k) * double(p.l)};
+}
 
 // Whether channels are innermost in memory.
 inline bool channels_inner(const Signal& s, int64_t channels) { return s.stride_c == 1 && channels > 1; }

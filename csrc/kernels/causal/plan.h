@@ -11,22 +11,22 @@ namespace torch_conv::causal {
 
 // In the order of preference, by the measurements in tuning.h.
 constexpr Candidate<CausalConv> kCandidates[] = {
-    {"channels", channels_refusal, nullptr, configure_channels},
-    {"rows", rows_refusal, nullptr, configure_rows},
-    {"general", general_refusal, nullptr, configure_general},
+    {"channels", channels_refusal, nullptr, configure_channels, launch_channels},
+    {"rows", rows_refusal, nullptr, configure_rows, launch_rows},
+    {"general", general_refusal, nullptr, configure_general, launch_general},
 };
 
 constexpr Candidate<CausalUpdate> kUpdateCandidates[] = {
-    {"step", step_refusal, nullptr, configure_step},
-    {"update", update_refusal, nullptr, configure_update},
-    {"general", update_general_refusal, nullptr, configure_update_general},
+    {"step", step_refusal, nullptr, configure_step, launch_update},
+    {"update", update_refusal, nullptr, configure_update, launch_update},
+    {"general", update_general_refusal, nullptr, configure_update_general, launch_update},
 };
 
-inline Plan plan(const CausalConv& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const CausalConv& p, const Arch& arch, const char* pinned) {
   return choose(kCandidates, p, arch, pinned, base_plan(p));
 }
 
-inline Plan plan(const CausalUpdate& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const CausalUpdate& p, const Arch& arch, const char* pinned) {
   return choose(kUpdateCandidates, p, arch, pinned, base_plan(p));
 }
 

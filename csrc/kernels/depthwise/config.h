@@ -3,11 +3,8 @@
 
 #include "core/activation.h"
 #include "core/refusals.h"
-#include "kernels/launch_config.h"
 
 namespace torch_conv::depthwise {
-
-using Config = LaunchConfig<Depthwise>;
 
 // Interleaved channels (channels_last), or contiguous rows of pixels.
 inline bool channels_inner(const Image& x) { return x.stride_c == 1 && x.c > 1 && x.stride_w != 1; }

@@ -19,26 +19,30 @@
 
 namespace torch_conv::depthwise {
 
-constexpr Candidate<Depthwise> kRowsMma{"rows_mma", rows_mma_refusal, rows_mma_is_slower, configure_rows_mma};
-constexpr Candidate<Depthwise> kPlanesMma{"planes_mma", planes_mma_refusal, planes_mma_is_slower, configure_planes_mma};
-constexpr Candidate<Depthwise> kLargeMma{"large_mma", large_mma_refusal, large_mma_is_slower, configure_large_mma};
-constexpr Candidate<Depthwise> kChannelsMma{"channels_mma", channels_mma_refusal, channels_mma_is_slower,
-                                            configure_channels_mma};
-constexpr Candidate<Depthwise> kGeneral{"general", general_refusal, general_is_slower, configure_general};
+constexpr Candidate<Depthwise> kRowsMma{"rows_mma", rows_mma_refusal, rows_mma_is_slower, configure_rows_mma,
+                                        launch_rows_mma};
+constexpr Candidate<Depthwise> kPlanesMma{"planes_mma", planes_mma_refusal, planes_mma_is_slower, configure_planes_mma,
+                                          launch_planes_mma};
+constexpr Candidate<Depthwise> kLargeMma{"large_mma", large_mma_refusal, large_mma_is_slower, configure_large_mma,
+                                         launch_large_mma};
+constexpr Candidate<Depthwise> kChannelsMma{kChannelsMmaVariant, channels_mma_refusal, channels_mma_is_slower,
+                                            configure_channels_mma, launch_channels_mma};
+constexpr Candidate<Depthwise> kGeneral{"general", general_refusal, general_is_slower, configure_general,
+                                        launch_general};
 
 constexpr Candidate<Depthwise> kCandidates[] = {
     kRowsMma,
-    {"rows", rows_refusal, nullptr, configure_rows},
+    {"rows", rows_refusal, nullptr, configure_rows, launch_rows},
     kPlanesMma,
     kLargeMma,
-    {"warps", warps_refusal, warps_is_slower, configure_warps},
-    {"planes", planes_refusal, nullptr, configure_planes},
-    {"large", large_refusal, large_is_slower, configure_large},
-    {"tiles", tiles_refusal, tiles_is_slower, configure_tiles},
+    {"warps", warps_refusal, warps_is_slower, configure_warps, launch_warps},
+    {"planes", planes_refusal, nullptr, configure_planes, launch_planes},
+    {"large", large_refusal, large_is_slower, configure_large, launch_large},
+    {"tiles", tiles_refusal, tiles_is_slower, configure_tiles, launch_tiles},
     kChannelsMma,
-    {"channels_tma", channels_tma_refusal, channels_bulk_is_slower, configure_channels_tma},
-    {"channels_rows", channels_rows_refusal, channels_bulk_is_slower, configure_channels_rows},
-    {"channels", channels_refusal, nullptr, configure_channels},
+    {"channels_tma", channels_tma_refusal, channels_bulk_is_slower, configure_channels_tma, launch_channels_tma},
+    {"channels_rows", channels_rows_refusal, channels_bulk_is_slower, configure_channels_rows, launch_channels_rows},
+    {"channels", channels_refusal, nullptr, configure_channels, launch_channels},
     kGeneral,
 };
 // The variants on tensor cores. If `sums` is Sums::mma, a plan reports only their refusals.
@@ -46,7 +50,7 @@ constexpr Candidate<Depthwise> kMma[] = {kRowsMma, kPlanesMma, kLargeMma, kChann
 // Negative padding: the image is a part of another, and its outputs start after its first pixels.
 constexpr Candidate<Depthwise> kOfParts[] = {kGeneral};
 
-inline Plan plan(const Depthwise& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const Depthwise& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c) * double(p.out.h * p.out.w);
   const Plan base{
       .algorithm = "depthwise",

@@ -7,7 +7,7 @@
 #include "core/cpu/small_planes.h"
 #include "core/cpu/strips.h"
 #include "core/parallel.h"
-#include "kernels/families.h"
+#include "kernels/plan_cpu.h"
 
 namespace torch_conv::direct {
 
@@ -69,10 +69,15 @@ void run_one(const Direct& p, const Plan& plan) {
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }
 
+void run(const Direct& p, const Plan& plan, const Site&) {
+  if (p.in.dtype == Dtype::f64) run_one<double>(p, plan);
+  else run_one<float>(p, plan);
+}
+
 }  // namespace
 
 Plan plan_cpu(const Direct& p, const char* variant) {
-  Plan plan{.algorithm = "direct"};
+  Plan plan{.algorithm = "direct", .launch = run};
   if (p.sums == Sums::mma) {
     plan.why = "the CPU makes chains of multiply-adds";
     return plan;
@@ -84,10 +89,5 @@ Plan plan_cpu(const Direct& p, const char* variant) {
 }
 
 void run_in_float64(const Direct& p, const Plan& plan) { run_one<double>(p, plan); }
-
-void run_cpu(const Direct& p, const Plan& plan) {
-  if (p.in.dtype == Dtype::f64) run_in_float64(p, plan);
-  else run_one<float>(p, plan);
-}
 
 }  // namespace torch_conv::direct

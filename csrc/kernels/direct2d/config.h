@@ -3,7 +3,6 @@
 
 #include "core/refusals.h"
 #include "kernels/direct2d/shared/planes.h"
-#include "kernels/launch_config.h"
 
 namespace torch_conv::direct2d {
 

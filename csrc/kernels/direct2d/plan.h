@@ -13,22 +13,22 @@
 namespace torch_conv::direct2d {
 
 // The only variant on tensor cores.
-constexpr Candidate<Direct> kMma{"mma", mma_refusal, mma_is_slower, configure_mma};
+constexpr Candidate<Direct> kMma{"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma};
 
 constexpr Candidate<Direct> kCandidates[] = {
-    {"reg", reg_refusal, reg_is_slower, configure_reg},
+    {"reg", reg_refusal, reg_is_slower, configure_reg, launch_reg},
     kMma,
-    {"tile_groups", tile_groups_refusal, tile_groups_is_slower, configure_tile_groups},
-    {"tile_own", tile_own_refusal, tile_own_is_slower, configure_tile_own},
-    {"tile_tma", tile_tma_refusal, wide_window_is_slower, configure_tile_tma},
-    {"tile", tile_plain_refusal, wide_window_is_slower, configure_tile_plain},
-    {"channels", channels_refusal, wide_window_is_slower, configure_channels},
-    {"column", column_refusal, nullptr, configure_column},
-    {"window", window_refusal, nullptr, configure_window},
-    {"general", general_refusal, nullptr, configure_general},
+    {"tile_groups", tile_groups_refusal, tile_groups_is_slower, configure_tile_groups, launch_tile},
+    {"tile_own", tile_own_refusal, tile_own_is_slower, configure_tile_own, launch_tile},
+    {"tile_tma", tile_tma_refusal, wide_window_is_slower, configure_tile_tma, launch_tile},
+    {"tile", tile_plain_refusal, wide_window_is_slower, configure_tile_plain, launch_tile},
+    {"channels", channels_refusal, wide_window_is_slower, configure_channels, launch_channels},
+    {"column", column_refusal, nullptr, configure_column, launch_column},
+    {"window", window_refusal, nullptr, configure_window, launch_window},
+    {"general", general_refusal, nullptr, configure_general, launch_general},
 };
 
-inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const Direct& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c) * double(p.out.h * p.out.w);
   // MMA alone reads narrow taps.
   const char* slow = p.taps.narrow && p.sums == Sums::any ? mma_is_slower(p, arch) : nullptr;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/refusals.h"
-#include "kernels/launch_config.h"
 
 namespace torch_conv::direct3d {
 

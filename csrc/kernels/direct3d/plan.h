@@ -11,21 +11,22 @@
 namespace torch_conv::direct3d {
 
 constexpr Candidate<Direct> kCandidates[] = {
-    {"channels", channels_refusal, nullptr, configure_channels},
-    {"planes", planes_refusal, planes_is_slower, configure_planes},
-    {"streaming_tma", streaming_tma_refusal, nullptr, configure_streaming_tma},
-    {"streaming", streaming_refusal, nullptr, configure_streaming_plain},
-    {"window", window_refusal, nullptr, configure_window},
-    {"general", general_refusal, nullptr, configure_general},
+    {"channels", channels_refusal, nullptr, configure_channels, launch_channels},
+    {"planes", planes_refusal, planes_is_slower, configure_planes, launch_planes},
+    {"streaming_tma", streaming_tma_refusal, nullptr, configure_streaming_tma, launch_streaming},
+    {"streaming", streaming_refusal, nullptr, configure_streaming_plain, launch_streaming},
+    {"window", window_refusal, nullptr, configure_window, launch_window},
+    {"general", general_refusal, nullptr, configure_general, launch_general},
 };
 
 // Variants for shards of a volume that is cut along d: `streaming` alone reads planes of other shards.
 constexpr Candidate<Direct> kOfShards[] = {
-    {"streaming_tma", streaming_tma_refusal, streaming_tma_of_shards_is_slower, configure_streaming_tma},
-    {"streaming", plain_shards_refusal, streaming_of_shards_is_slower, configure_streaming_plain},
+    {"streaming_tma", streaming_tma_refusal, streaming_tma_of_shards_is_slower, configure_streaming_tma,
+     launch_streaming},
+    {"streaming", plain_shards_refusal, streaming_of_shards_is_slower, configure_streaming_plain, launch_streaming},
 };
 
-inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const Direct& p, const Arch& arch, const char* pinned) {
   const double voxels = double(p.out.n * p.out.c) * double(p.out.d) * double(p.out.h * p.out.w);
   const Plan base{.algorithm = "direct",
                   .bytes = double(p.in.n * p.in.c * p.in.d) * double(p.in.h * p.in.w) * size_of(p.in.dtype) +

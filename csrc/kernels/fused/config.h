@@ -4,11 +4,8 @@
 
 #include "core/refusals.h"
 #include "kernels/fused/pipelines.h"
-#include "kernels/launch_config.h"
 
 namespace torch_conv::fused {
-
-using Config = LaunchConfig<Fused>;
 
 // The data of a variant's launch besides the plan.
 struct ChainConfig {

@@ -9,12 +9,12 @@ namespace torch_conv::fused {
 
 // In the order of preference.
 constexpr Candidate<Fused> kCandidates[] = {
-    {"streaming", streaming_refusal, streaming_is_slower, configure_streaming},
-    {"tile_tma", tile_tma_refusal, tile_is_slower, configure_tile_tma},
-    {"tile", tile_refusal, tile_is_slower, configure_tile_plain},
+    {"streaming", streaming_refusal, streaming_is_slower, configure_streaming, launch_streaming},
+    {"tile_tma", tile_tma_refusal, tile_is_slower, configure_tile_tma, launch_tile},
+    {"tile", tile_refusal, tile_is_slower, configure_tile_plain, launch_tile},
 };
 
-inline Plan plan(const Fused& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const Fused& p, const Arch& arch, const char* pinned) {
   Plan base;
   base.algorithm = "fused";
   const double pixels = double(p.in.n) * double(p.in.c) * double(p.out.h) * double(p.out.w);

@@ -5,9 +5,10 @@
 
 namespace torch_conv::fused3d {
 
-constexpr Candidate<Fused> kCandidates[] = {{"streaming", streaming_refusal, nullptr, configure_streaming}};
+constexpr Candidate<Fused> kCandidates[] = {
+    {"streaming", streaming_refusal, nullptr, configure_streaming, launch_streaming}};
 
-inline Plan plan(const Fused& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const Fused& p, const Arch& arch, const char* pinned) {
   Plan base;
   base.algorithm = "fused";
   const double inputs = double(p.in.n) * p.in.c * p.in.d * p.in.h * p.in.w;

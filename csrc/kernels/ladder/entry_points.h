@@ -1,9 +1,9 @@
-// The entry points of this family; kernels/families.h has the others'.
+// The entry points of this family, which its operator calls without a plan.
 #pragma once
 
 #include <vector>
 
-#include "kernels/families.h"
+#include "core/plan.h"
 #include "kernels/ladder/problem.h"
 
 namespace torch_conv {

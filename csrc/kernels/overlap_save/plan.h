@@ -6,6 +6,9 @@
 
 namespace torch_conv::overlap_save {
 
+void launch_read(const ReadTiles& p, const Plan& plan, const Site& site);
+void launch_write(const WriteTiles& p, const Plan& plan, const Site& site);
+
 inline int64_t units_of(const ReadTiles& p) { return p.in.n * p.in.c * p.tiles.count; }
 inline int64_t units_of(const WriteTiles& p) { return p.filter.in.n * p.filter.in.c * p.sums.count; }
 
@@ -40,7 +43,7 @@ inline WriteArgs args_of(const WriteTiles& p) {
           1.0 / (double(p.sums.h) * double(p.sums.w)), packs};
 }
 
-inline Plan read_base(const ReadTiles& p) {
+inline Plan base_plan(const ReadTiles& p) {
   Plan plan{.algorithm = "fft", .why = "a batch of tiles, extended by the border"};
   plan.tile_w = int(p.tiles.w), plan.tile_h = int(p.tiles.h);
   const double pixels = double(units_of(p)) * double(p.tiles.h) * double(p.tiles.w);
@@ -48,7 +51,7 @@ inline Plan read_base(const ReadTiles& p) {
   return plan;
 }
 
-inline Plan write_base(const WriteTiles& p) {
+inline Plan base_plan(const WriteTiles& p) {
   Plan plan{.algorithm = "fft",
             .why = "the sums of a batch; those that are not finite, or far smaller than the tile, tap by tap"};
   const Outputs outputs = Outputs::of(p);
@@ -84,7 +87,16 @@ inline void configure_write(const WriteTiles& p, const Arch&, Plan& plan) {
                 {p.filter.in.dtype})};
 }
 
-constexpr Candidate<ReadTiles> kReadCandidates[] = {{"read", refusal<ReadTiles>, nullptr, configure_read}};
-constexpr Candidate<WriteTiles> kWriteCandidates[] = {{"write", refusal<WriteTiles>, nullptr, configure_write}};
+constexpr Candidate<ReadTiles> kReadCandidates[] = {{"read", refusal<ReadTiles>, nullptr, configure_read, launch_read}};
+constexpr Candidate<WriteTiles> kWriteCandidates[] = {
+    {"write", refusal<WriteTiles>, nullptr, configure_write, launch_write}};
+
+inline Plan plan_cuda(const ReadTiles& p, const Arch& arch, const char* pinned) {
+  return choose(kReadCandidates, p, arch, pinned, base_plan(p));
+}
+
+inline Plan plan_cuda(const WriteTiles& p, const Arch& arch, const char* pinned) {
+  return choose(kWriteCandidates, p, arch, pinned, base_plan(p));
+}
 
 }  // namespace torch_conv::overlap_save

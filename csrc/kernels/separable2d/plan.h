@@ -13,22 +13,22 @@
 namespace torch_conv::separable2d {
 
 // The only variant on tensor cores.
-constexpr Candidate<Separable> kMma{"mma", mma_refusal, mma_is_slower, configure_mma};
+constexpr Candidate<Separable> kMma{"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma};
 
 // STRIP serves planes that RING refuses: before compute capability 9.0, 16-bit floats and bytes with few taps, and
 // windows whose ring exceeds shared memory.
 constexpr Candidate<Separable> kCandidates[] = {
     kMma,
-    {"ring", ring_refusal, ring_is_slower, configure_ring_bulk},
-    {"ring_unaligned", ring_unaligned_refusal, ring_unaligned_is_slower, configure_ring_unaligned},
-    {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma},
-    {"tile", tile_refusal, nullptr, configure_tile_plain},
-    {"strip", strip_refusal, nullptr, configure_strip},
-    {"shared_memory", shared_memory_refusal, shared_memory_is_slower, configure_shared_memory},
-    {"two_pass", two_pass_refusal, nullptr, configure_two_pass},
+    {"ring", ring_refusal, ring_is_slower, configure_ring_bulk, launch_ring},
+    {"ring_unaligned", ring_unaligned_refusal, ring_unaligned_is_slower, configure_ring_unaligned, launch_ring},
+    {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma, launch_tile},
+    {"tile", tile_refusal, nullptr, configure_tile_plain, launch_tile},
+    {"strip", strip_refusal, nullptr, configure_strip, launch_strip},
+    {"shared_memory", shared_memory_refusal, shared_memory_is_slower, configure_shared_memory, launch_shared_memory},
+    {"two_pass", two_pass_refusal, nullptr, configure_two_pass, launch_two_pass},
 };
 
-inline Plan plan(const Separable& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const Separable& p, const Arch& arch, const char* pinned) {
   const double inputs = double(p.in.n) * p.in.c * p.in.h * p.in.w,
                outputs = double(p.out.n) * p.out.c * p.out.h * p.out.w;
   if (p.sums == Sums::mma) {

@@ -7,11 +7,12 @@
 namespace torch_conv::separable3d {
 
 constexpr Candidate<Separable> kCandidates[] = {
-    {"streaming", streaming_bulk_refusal, streaming_is_slower, configure_streaming_bulk},
-    {"streaming_unaligned", streaming_unaligned_refusal, streaming_unaligned_is_slower, configure_streaming_unaligned},
+    {"streaming", streaming_bulk_refusal, streaming_is_slower, configure_streaming_bulk, launch_streaming},
+    {"streaming_unaligned", streaming_unaligned_refusal, streaming_unaligned_is_slower, configure_streaming_unaligned,
+     launch_streaming},
 };
 
-inline Plan plan(const Separable& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const Separable& p, const Arch& arch, const char* pinned) {
   const double inputs = double(p.in.n) * p.in.c * p.in.d * p.in.h * p.in.w;
   const double outputs = double(p.out.n) * p.out.c * p.out.d * p.out.h * p.out.w;
   return choose(kCandidates, p, arch, pinned,

@@ -6,10 +6,10 @@
 namespace torch_conv::weight_gradient {
 
 constexpr Candidate<WeightGradient> kCandidates[] = {
-    {"streaming", streaming_refusal, nullptr, configure_streaming},
+    {"streaming", streaming_refusal, nullptr, configure_streaming, launch_streaming},
 };
 
-inline Plan plan(const WeightGradient& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const WeightGradient& p, const Arch& arch, const char* pinned) {
   const auto bytes = [](const Image& x) { return double(x.n * x.c) * double(x.h * x.w) * size_of(x.dtype); };
   const double outputs = double(p.grad.n * p.grad.c) * double(p.grad.h * p.grad.w);
   return choose(kCandidates, p, arch, pinned,

@@ -5,7 +5,7 @@
 namespace torch_conv::box {
 
 void launch_bytes(const Box& p, const Plan& plan, const Site& site) {
-  launch(plan, site, byte_args(p, plan, own_config<ByteShape>(p, plan)));
+  launch(plan, site, byte_args(p, plan, own_config<ByteShape>(plan)));
 }
 
 }  // namespace torch_conv::box

@@ -146,7 +146,7 @@ inline void configure_bytes(const Box& p, const Arch& arch, Plan& plan) {
       {TemplateArgument("box::BytePolicy", {int(p.kw), channels, aligned_out ? s.shift : 0, name_of(s.rounding),
                                             byte_finish(p), rows_start_on(as_rows(p.in, channels), 8), aligned_out})});
   plan.kernels = {with_peers(kernel, p.peers.any())};
-  plan.config = Config{launch_bytes, s};
+  plan.config = s;
 }
 
 // 1 / area from below and from above; the same twice where it is exact.

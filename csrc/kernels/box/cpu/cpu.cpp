@@ -10,32 +10,14 @@
 #include "kernels/box/cpu/window.h"
 #include "kernels/box/mean.h"
 #include "kernels/box/plan.h"
-#include "kernels/families.h"
+#include "kernels/plan_cpu.h"
 
 #define TC_CPU_BODY "kernels/box/cpu/body.h"
 #include "core/cpu/each_isa.h"
 
 namespace torch_conv::box {
 
-Plan plan_cpu(const Box& p, const char* variant) {
-  Plan plan = is_integer(p.in.dtype)
-                  ? Plan{.algorithm = "box", .variant = "running", .why = "running sums, any window at the same cost"}
-                  : plan_floats(p);
-  if (*variant && std::strcmp(variant, plan.variant) != 0) {
-    plan.variant = nullptr;
-    return plan;
-  }
-  if (!is_integer(p.in.dtype)) return plan;
-  // A strip starts with a whole window of rows; as many again keep that start small.
-  plan.tile_w = int(p.out.w);
-  plan.tile_h = int(std::min(p.out.h, std::max<int64_t>(64, 2 * p.kh)));
-  plan.blocks = p.in.n * (interleaved_channels(p.in, p.out) > 1 ? 1 : p.in.c) * ceil_div(p.out.h, plan.tile_h);
-  plan.bytes = bytes_of(p.in) + bytes_of(p.out);
-  plan.flops = 5 * elements_of(p.out);
-  return plan;
-}
-
-void run_cpu(const Box& p, const Plan& plan) {
+static void run(const Box& p, const Plan& plan, const Site&) {
   if (!is_integer(p.in.dtype)) return run_floats(p, plan);
   // Sums of bytes of small windows fit into 16 bits. Every output adds up to 16 of them afresh along the row. 2048^2,
   // one thread, Zen 4, against sums of 32 bits: 3x3 3.1 -> 0.6 ms, 15x15 2.5 -> 1.65.
@@ -57,6 +39,25 @@ void run_cpu(const Box& p, const Plan& plan) {
   };
   const Run run = to_float64 ? units(double{}) : units(float{});
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+}
+
+Plan plan_cpu(const Box& p, const char* variant) {
+  Plan plan = is_integer(p.in.dtype)
+                  ? Plan{.algorithm = "box", .variant = "running", .why = "running sums, any window at the same cost"}
+                  : plan_floats(p);
+  plan.launch = run;
+  if (*variant && std::strcmp(variant, plan.variant) != 0) {
+    plan.variant = nullptr;
+    return plan;
+  }
+  if (!is_integer(p.in.dtype)) return plan;
+  // A strip starts with a whole window of rows; as many again keep that start small.
+  plan.tile_w = int(p.out.w);
+  plan.tile_h = int(std::min(p.out.h, std::max<int64_t>(64, 2 * p.kh)));
+  plan.blocks = p.in.n * (interleaved_channels(p.in, p.out) > 1 ? 1 : p.in.c) * ceil_div(p.out.h, plan.tile_h);
+  plan.bytes = bytes_of(p.in) + bytes_of(p.out);
+  plan.flops = 5 * elements_of(p.out);
+  return plan;
 }
 
 }  // namespace torch_conv::box

@@ -8,7 +8,7 @@
 #include "kernels/box/cpu/floats.h"
 #include "kernels/box/cpu/window.h"
 #include "kernels/box/mean.h"
-#include "kernels/families.h"
+#include "kernels/plan_cpu.h"
 
 #define TC_CPU_BODY "kernels/box/cpu/depth_body.h"
 #include "core/cpu/each_isa.h"
@@ -18,11 +18,18 @@ namespace torch_conv::box {
 // Sums of whole numbers run along z; a border value that is not finite would never leave them.
 static bool are_running(const BoxDepth& p) { return is_integer(p.source) && std::isfinite(p.outside); }
 
-Plan plan_depth_cpu(const BoxDepth& p, const char* variant) {
+static void run(const BoxDepth& p, const Plan& plan, const Site&) {
+  if (!are_running(p)) return run_depth_floats(p, plan);
+  const auto run = p.sums.dtype == Dtype::f64 ? TC_BEST_ISA(depth_units<double>) : TC_BEST_ISA(depth_units<float>);
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+}
+
+Plan plan_cpu(const BoxDepth& p, const char* variant) {
   Plan plan =
       are_running(p)
           ? Plan{.algorithm = "box", .variant = "running", .why = "running sums along z, any window at the same cost"}
           : plan_depth_floats(p);
+  plan.launch = run;
   if (*variant && std::strcmp(variant, plan.variant) != 0) {
     plan.variant = nullptr;
     return plan;
@@ -39,12 +46,6 @@ Plan plan_depth_cpu(const BoxDepth& p, const char* variant) {
   plan.bytes = bytes_of(p.sums) + bytes_of(p.out);
   plan.flops = 3 * elements_of(p.out);
   return plan;
-}
-
-void run_depth_cpu(const BoxDepth& p, const Plan& plan) {
-  if (!are_running(p)) return run_depth_floats(p, plan);
-  const auto run = p.sums.dtype == Dtype::f64 ? TC_BEST_ISA(depth_units<double>) : TC_BEST_ISA(depth_units<float>);
-  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }
 
 }  // namespace torch_conv::box

@@ -5,7 +5,7 @@
 
 namespace torch_conv::box {
 
-inline Plan depth_plan(const BoxDepth& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const BoxDepth& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c * p.out.d * p.out.h * p.out.w);
   return choose(kDepthCandidates, p, arch, pinned,
                 {.algorithm = "box",

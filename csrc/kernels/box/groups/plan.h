@@ -36,7 +36,6 @@ inline void configure_groups(const Box& p, const Arch& arch, Plan& plan) {
                             : wide ? "box::box_groups_wide"
                                    : "box::box_groups",
                             {p.in.dtype, sum_type(p)})};
-  plan.config = Config{launch_groups};
 }
 
 inline GroupArgs group_args(const Box& p, const Plan& plan) {

@@ -21,7 +21,6 @@ inline void configure_plain(const Box& p, const Arch&, Plan& plan) {
   plan.shared_bytes = kPlainThreads * 8;
   plan.blocks = p.out.n * p.out.c * ceil_div(p.out.w, kPlainThreads) * p.out.h;
   plan.kernels = {kernel_of("kernels/box/plain/kernel.cuh", "box::box_plain", {p.in.dtype, sum_type(p)})};
-  plan.config = Config{launch_plain};
 }
 
 }  // namespace torch_conv::box

@@ -114,7 +114,6 @@ inline void configure_streaming(const Box& p, const Arch& arch, Plan& plan) {
   };
   const Kernel every = kernel("void");
   plan.kernels = {dense_and_scaled(p) ? first_offered(arch, kernel(type_name(p.out.dtype)), every) : every};
-  plan.config = Config{launch_streaming};
 }
 
 }  // namespace torch_conv::box

@@ -176,7 +176,7 @@ inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
                                     {name_of(s.above), s.number, int(p.kw), s.pixel > 1 ? 0 : s.shift, s.stages,
                                      subtiles, s.vectors, policies, counts}}});
   plan.kernels = {with_peers(kernel, p.peers.any())};
-  plan.config = Config{launch_strips, s};
+  plan.config = s;
 }
 
 inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s) {

@@ -35,7 +35,6 @@ inline void configure_channels(const CausalConv& p, const Arch&, Plan& plan) {
   plan.blocks = p.n * blocks_across(p) * blocks_along(p);
   plan.kernels = {kernel_of("kernels/causal/channels/kernel.cuh", "causal::causal_channels",
                             {p.dtype, p.weights, int(p.k), p.silu, p.sequences != nullptr})};
-  plan.config = Config{launch_channels};
 }
 
 }  // namespace torch_conv::causal

@@ -7,7 +7,8 @@
 #include "core/activation.h"
 #include "core/cpu/strips.h"
 #include "core/parallel.h"
-#include "kernels/causal/entry_points.h"
+#include "kernels/causal/config.h"
+#include "kernels/plan_cpu.h"
 
 #define TC_CPU_BODY "kernels/causal/cpu/body.h"
 #include "core/cpu/each_isa.h"
@@ -20,12 +21,6 @@ namespace {
 constexpr int kPiece = 1024, kAcross = 256, kAlong = 32;
 
 bool by_channels(const CausalConv& p) { return p.x.stride_c == 1 && p.out.stride_c == 1 && p.c > 1; }
-
-Plan plan_of(Plan plan, const char* variant, const char* name, const char* why) {
-  plan.variant = *variant && std::strcmp(variant, name) != 0 ? nullptr : name;
-  plan.why = why;
-  return plan;
-}
 
 void write_after(const CausalConv& p) {
   const int64_t size = size_of(p.dtype);
@@ -43,20 +38,7 @@ void write_after(const CausalConv& p) {
       }
 }
 
-}  // namespace
-
-Plan plan_cpu(const CausalConv& p, const char* variant) {
-  const bool channels = by_channels(p);
-  Plan plan = plan_of(base_plan(p), variant, channels ? "channels" : "rows",
-                      channels ? "channels are interleaved" : "row by row");
-  plan.tile_w = int(channels ? std::min<int64_t>(p.c, kAcross) : std::clamp<int64_t>(p.l, 1, kPiece));
-  plan.tile_h = int(channels ? std::clamp<int64_t>(p.l, 1, kAlong) : 1);
-  plan.blocks =
-      p.n * (channels ? ceil_div(p.c, plan.tile_w) * ceil_div(p.l, plan.tile_h) : p.c * ceil_div(p.l, plan.tile_w));
-  return plan;
-}
-
-void run_cpu(const CausalConv& p, const Plan& plan) {
+void run(const CausalConv& p, const Plan& plan, const Site&) {
   const bool doubles = p.dtype == Dtype::f64, channels = by_channels(p);
   const auto run = channels ? (doubles ? TC_BEST_ISA(along_channels<double>) : TC_BEST_ISA(along_channels<float>))
                             : (doubles ? TC_BEST_ISA(along_length<double>) : TC_BEST_ISA(along_length<float>));
@@ -65,17 +47,38 @@ void run_cpu(const CausalConv& p, const Plan& plan) {
   if (p.after.data) write_after(p);
 }
 
-Plan plan_update_cpu(const CausalUpdate& p, const char* variant) {
-  Plan plan = plan_of(base_plan(p), variant, "update", "some channels of a sample at a time");
+void run(const CausalUpdate& p, const Plan& plan, const Site&) {
+  const auto run = p.dtype == Dtype::f64 ? TC_BEST_ISA(update_channels<double>) : TC_BEST_ISA(update_channels<float>);
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+}
+
+template <typename Problem>
+Plan plan_of(const Problem& p, const char* variant, const char* name, const char* why) {
+  Plan plan = base_plan(p);
+  plan.variant = *variant && std::strcmp(variant, name) != 0 ? nullptr : name;
+  plan.why = why;
+  plan.launch = LaunchFunction<Problem>(run);
+  return plan;
+}
+
+}  // namespace
+
+Plan plan_cpu(const CausalConv& p, const char* variant) {
+  const bool channels = by_channels(p);
+  Plan plan = plan_of(p, variant, channels ? "channels" : "rows", channels ? "channels are interleaved" : "row by row");
+  plan.tile_w = int(channels ? std::min<int64_t>(p.c, kAcross) : std::clamp<int64_t>(p.l, 1, kPiece));
+  plan.tile_h = int(channels ? std::clamp<int64_t>(p.l, 1, kAlong) : 1);
+  plan.blocks =
+      p.n * (channels ? ceil_div(p.c, plan.tile_w) * ceil_div(p.l, plan.tile_h) : p.c * ceil_div(p.l, plan.tile_w));
+  return plan;
+}
+
+Plan plan_cpu(const CausalUpdate& p, const char* variant) {
+  Plan plan = plan_of(p, variant, "update", "some channels of a sample at a time");
   plan.tile_w = int(std::min<int64_t>(p.c, kAcross));
   plan.tile_h = 1;
   plan.blocks = p.n * ceil_div(p.c, plan.tile_w);
   return plan;
-}
-
-void run_update_cpu(const CausalUpdate& p, const Plan& plan) {
-  const auto run = p.dtype == Dtype::f64 ? TC_BEST_ISA(update_channels<double>) : TC_BEST_ISA(update_channels<float>);
-  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }
 
 }  // namespace torch_conv::causal

@@ -22,7 +22,6 @@ inline void configure_general(const CausalConv& p, const Arch&, Plan& plan) {
   plan.threads = 256;
   plan.blocks = ceil_div(general_all(p), plan.threads);
   plan.kernels = {kernel_of("kernels/causal/general/kernel.cuh", "causal::causal_general", {p.dtype, p.weights})};
-  plan.config = Config{launch_general};
 }
 
 }  // namespace torch_conv::causal

@@ -67,7 +67,6 @@ inline void configure_rows(const CausalConv& p, const Arch&, Plan& plan) {
   plan.blocks = ceil_div(p.n * p.c * split.groups * split.lanes, plan.threads);
   plan.kernels = {kernel_of("kernels/causal/rows/kernel.cuh", "causal::causal_rows",
                             {p.dtype, p.weights, int(p.k), p.silu, argument_of(alignment_of(p)), split.vectors})};
-  plan.config = Config{launch_rows};
 }
 
 }  // namespace torch_conv::causal

@@ -5,6 +5,9 @@
 
 namespace torch_conv::causal {
 
+// Of all updates of a state, STEP included.
+void launch_update(const CausalUpdate& p, const Plan& plan, const Site& site);
+
 inline int64_t update_blocks(const CausalUpdate& p) { return p.n * ceil_div(p.c, 128); }
 
 inline const char* update_general_refusal(const CausalUpdate& p, const Arch&) {

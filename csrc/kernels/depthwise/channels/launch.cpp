@@ -5,7 +5,7 @@
 namespace torch_conv::depthwise {
 
 void launch_channels(const Depthwise& p, const Plan& plan, const Site& site) {
-  const auto& config = own_config<ChannelsConfig>(p, plan);
+  const auto& config = own_config<ChannelsConfig>(plan);
   launch(plan, site,
          ChannelsArgs{.in = p.in.data,
                       .weight = p.weight,

@@ -149,7 +149,7 @@ inline void configure_channels(const Depthwise& p, const Arch& arch, Plan& plan)
                                {s.kh, s.kw, s.stride_y, s.stride_x, s.vector, s.tx, s.ty, s.ahead, s.resident});
   plan.kernels = {kernel_of("kernels/depthwise/channels/kernel.cuh", "depthwise::depthwise_channels",
                             {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
-  plan.config = Config{launch_channels, config};
+  plan.config = config;
 }
 
 }  // namespace torch_conv::depthwise

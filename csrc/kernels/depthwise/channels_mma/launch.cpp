@@ -6,7 +6,7 @@
 namespace torch_conv::depthwise {
 
 void launch_channels_mma(const Depthwise& p, const Plan& plan, const Site& site) {
-  const auto& config = own_config<ChannelsMmaConfig>(p, plan);
+  const auto& config = own_config<ChannelsMmaConfig>(plan);
   const ChannelsMmaPolicy& t = config.tile;
   const auto from = [&](int rows) { return tma::channels_map(p.in, t.channels, t.pitch(), t.images(), rows); };
   const auto to = [&](int rows) { return tma::channels_map(p.out, t.channels, t.out_pitch(), t.images(), rows); };

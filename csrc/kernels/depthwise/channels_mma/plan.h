@@ -6,6 +6,8 @@
 
 namespace torch_conv::depthwise {
 
+constexpr const char* kChannelsMmaVariant = "channels_mma";
+
 void launch_channels_mma(const Depthwise& p, const Plan& plan, const Site& site);
 
 struct ChannelsMmaConfig {
@@ -96,7 +98,7 @@ inline void configure_channels_mma(const Depthwise& p, const Arch& arch, Plan& p
   const TemplateArgument tile("depthwise::ChannelsMmaPolicy", {t.kh, t.kw, t.tiles, t.channels, t.stages, t.resident});
   plan.kernels = {kernel_of("kernels/depthwise/channels_mma/kernel.cuh", "depthwise::depthwise_channels_mma",
                             {p.in.dtype, tile, argument_of(p.activation)})};
-  plan.config = Config{launch_channels_mma, c};
+  plan.config = c;
 }
 
 }  // namespace torch_conv::depthwise

@@ -6,7 +6,7 @@
 namespace torch_conv::depthwise {
 
 void launch_channels_rows(const Depthwise& p, const Plan& plan, const Site& site) {
-  const auto& config = own_config<ChannelsRowsConfig>(p, plan);
+  const auto& config = own_config<ChannelsRowsConfig>(plan);
   launch(plan, site,
          ChannelsRowsArgs{.weight = p.weight,
                           .bias = p.bias,

@@ -52,7 +52,7 @@ inline void configure_channels_rows(const Depthwise& p, const Arch& arch, Plan& 
                                                           s.threads_x, s.threads_y, s.ahead, s.resident});
   plan.kernels = {kernel_of("kernels/depthwise/channels_rows/kernel.cuh", "depthwise::depthwise_channels_rows",
                             {p.in.dtype, p.weights, rows, argument_of(p.activation)})};
-  plan.config = Config{launch_channels_rows, config};
+  plan.config = config;
 }
 
 }  // namespace torch_conv::depthwise

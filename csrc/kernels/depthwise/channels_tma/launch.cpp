@@ -6,7 +6,7 @@
 namespace torch_conv::depthwise {
 
 void launch_channels_tma(const Depthwise& p, const Plan& plan, const Site& site) {
-  const auto& config = own_config<ChannelsTmaConfig>(p, plan);
+  const auto& config = own_config<ChannelsTmaConfig>(plan);
   const ChannelsBox& box = config.box;
   launch(plan, site,
          ChannelsTmaArgs{.weight = p.weight,

@@ -234,7 +234,7 @@ inline void configure_channels_tma(const Depthwise& p, const Arch& arch, Plan& p
                                                         s.ty, s.threads_x, s.threads_y, s.resident, s.streaming});
   plan.kernels = {kernel_of("kernels/depthwise/channels_tma/kernel.cuh", "depthwise::depthwise_channels_tma",
                             {p.in.dtype, p.weights, box, argument_of(p.activation)})};
-  plan.config = Config{launch_channels_tma, config};
+  plan.config = config;
 }
 
 }  // namespace torch_conv::depthwise

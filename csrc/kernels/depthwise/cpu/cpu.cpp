@@ -10,7 +10,7 @@
 #include "core/cpu/strips.h"
 #include "core/parallel.h"
 #include "kernels/depthwise/cpu/tuning.h"
-#include "kernels/families.h"
+#include "kernels/plan_cpu.h"
 
 #define TC_CPU_BODY "kernels/depthwise/cpu/body.h"
 #include "core/cpu/each_isa.h"
@@ -47,8 +47,18 @@ constexpr Variant kVariants[] = {
 
 }  // namespace
 
+static void run(const Depthwise& p, const Plan& plan, const Site&) {
+  auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(depthwise_units<double>) : TC_BEST_ISA(depthwise_units<float>);
+#if TC_X86_LEVELS
+  const Loops loops = std::any_cast<Loops>(plan.config);
+  if (loops == Loops::strips) run = cpu_v4::float_strip_units;
+  if (loops == Loops::pairs) run = cpu_v4_bf16::pair_units;
+#endif
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+}
+
 Plan plan_cpu(const Depthwise& p, const char* pinned) {
-  Plan plan{.algorithm = "depthwise"};
+  Plan plan{.algorithm = "depthwise", .launch = run};
   if (const char* why = p.sums == Sums::mma ? "no tensor cores" : reach_refusal(p)) {
     plan.why = why;
     return plan;
@@ -67,16 +77,6 @@ Plan plan_cpu(const Depthwise& p, const char* pinned) {
     plan.refused.push_back({variant.name, why}), plan.why = why;
   }
   return plan;
-}
-
-void run_cpu(const Depthwise& p, const Plan& plan) {
-  auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(depthwise_units<double>) : TC_BEST_ISA(depthwise_units<float>);
-#if TC_X86_LEVELS
-  const Loops loops = std::any_cast<Loops>(plan.config);
-  if (loops == Loops::strips) run = cpu_v4::float_strip_units;
-  if (loops == Loops::pairs) run = cpu_v4_bf16::pair_units;
-#endif
-  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }
 
 }  // namespace torch_conv::depthwise

@@ -5,7 +5,6 @@
 
 #include "core/activation.h"
 #include "core/cpu/isa.h"
-#include "kernels/families.h"
 
 #if TC_X86_LEVELS
 namespace torch_conv::cpu_v4_bf16 {  // kernels/depthwise/cpu/pairs.cpp

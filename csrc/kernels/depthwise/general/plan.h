@@ -19,7 +19,6 @@ inline void configure_general(const Depthwise& p, const Arch&, Plan& plan) {
   plan.blocks = ceil_div(p.out.n * p.out.c * p.out.h * ceil_div(p.out.w, 4), plan.threads);
   plan.kernels = {
       kernel_of("kernels/depthwise/general/kernel.cuh", "depthwise::depthwise_general", {p.in.dtype, p.weights})};
-  plan.config = Config{launch_general};
 }
 
 }  // namespace torch_conv::depthwise

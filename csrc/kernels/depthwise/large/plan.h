@@ -76,7 +76,7 @@ inline void configure_large(const Depthwise& p, const Arch& arch, Plan& plan) {
   plan.blocks = p.out.c * ceil_div(p.out.n, s.images) * s.tiles_y * s.tiles_x;
   plan.kernels = {kernel_of("kernels/depthwise/large/kernel.cuh", "depthwise::depthwise_large",
                             {p.in.dtype, argument_of(p.activation), int(p.kw), s.side})};
-  plan.config = Config{launch_large, s};
+  plan.config = s;
 }
 
 }  // namespace torch_conv::depthwise

@@ -12,7 +12,7 @@ static int vector_bytes(const Image& x) {
 }
 
 void launch_large_mma(const Depthwise& p, const Plan& plan, const Site& site) {
-  const LargeMmaConfig& config = own_config<LargeMmaConfig>(p, plan);
+  const LargeMmaConfig& config = own_config<LargeMmaConfig>(plan);
   const LargeMmaShape& s = config.shape;
   launch(plan, site,
          LargeMmaArgs{.p = p,

@@ -206,7 +206,7 @@ inline void configure_large_mma(const Depthwise& p, const Arch& arch, Plan& plan
                               {t.rows, t.blocks, t.spans, t.lag, t.pair_stride, t.first_pair, t.end_pair, t.guard});
   plan.kernels = {kernel_of("kernels/depthwise/large_mma/kernel.cuh", "depthwise::depthwise_large_mma",
                             {p.in.dtype, tile, argument_of(p.activation)})};
-  plan.config = Config{launch_large_mma, config};
+  plan.config = config;
 }
 
 }  // namespace torch_conv::depthwise

@@ -5,7 +5,7 @@
 namespace torch_conv::depthwise {
 
 void launch_planes(const Depthwise& p, const Plan& plan, const Site& site) {
-  const PlanesConfig& c = own_config<PlanesConfig>(p, plan);
+  const PlanesConfig& c = own_config<PlanesConfig>(plan);
   const int64_t jobs = ceil_div(p.out.c, c.shape.group) * p.in.n;
   launch(plan, site,
          PlanesArgs{.in = p.in.data,

@@ -130,7 +130,7 @@ inline void configure_planes(const Depthwise& p, const Arch& arch, Plan& plan) {
                                                            w.px, w.ry, w.group, w.multiplier, w.shifted, w.resident});
   plan.kernels = {kernel_of("kernels/depthwise/planes/kernel.cuh", "depthwise::depthwise_planes",
                             {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
-  plan.config = Config{launch_planes, c};
+  plan.config = c;
 }
 
 }  // namespace torch_conv::depthwise

@@ -5,7 +5,7 @@
 namespace torch_conv::depthwise {
 
 void launch_planes_mma(const Depthwise& p, const Plan& plan, const Site& site) {
-  const auto& c = own_config<PlanesMmaConfig>(p, plan);
+  const auto& c = own_config<PlanesMmaConfig>(plan);
   const int chunks = int(ceil_div(p.in.n, c.images));
   const int64_t steps = ceil_div(p.in.c, c.shape.group) * chunks;
   launch(plan, site,

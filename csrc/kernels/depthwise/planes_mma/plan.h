@@ -158,7 +158,7 @@ inline void configure_planes_mma(const Depthwise& p, const Arch& arch, Plan& pla
                                 s.load, s.pairs, s.many_passes, s.overlap, s.group, s.warps, s.resident});
   plan.kernels = {kernel_of("kernels/depthwise/planes_mma/kernel.cuh", "depthwise::depthwise_planes_mma",
                             {p.in.dtype, shape, argument_of(p.activation)})};
-  plan.config = Config{launch_planes_mma, c};
+  plan.config = c;
 }
 
 }  // namespace torch_conv::depthwise

@@ -5,7 +5,7 @@
 namespace torch_conv::depthwise {
 
 void launch_rows(const Depthwise& p, const Plan& plan, const Site& site) {
-  const auto& config = own_config<RowsConfig>(p, plan);
+  const auto& config = own_config<RowsConfig>(plan);
   const int64_t lanes = config.flat             ? ceil_div(p.out.n * p.out.c * p.out.w, 16 / size_of(p.in.dtype))
                         : config.shared_outputs ? p.out.n * p.out.c * config.slots * 32
                                                 : p.out.n * p.out.c * config.slots;

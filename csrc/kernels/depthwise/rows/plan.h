@@ -114,7 +114,7 @@ inline void configure_rows(const Depthwise& p, const Arch&, Plan& plan) {
     plan.kernels = {kernel_of("kernels/depthwise/rows/kernel.cuh", "depthwise::depthwise_rows",
                               {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
   }
-  plan.config = Config{launch_rows, config};
+  plan.config = config;
 }
 
 }  // namespace torch_conv::depthwise

@@ -5,7 +5,7 @@
 namespace torch_conv::depthwise {
 
 void launch_rows_mma(const Depthwise& p, const Plan& plan, const Site& site) {
-  const auto& config = own_config<RowsMmaConfig>(p, plan);
+  const auto& config = own_config<RowsMmaConfig>(plan);
   // Neighbouring warps take neighbouring memory: rows of the next channel, or more of a long row.
   const bool channels_first = config.segments <= 8 * config.sets;
   launch(plan, site,

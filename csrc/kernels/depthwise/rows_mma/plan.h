@@ -67,7 +67,7 @@ inline void configure_rows_mma(const Depthwise& p, const Arch&, Plan& plan) {
   plan.blocks = ceil_div(p.out.c * config.units, kRowsMmaWarps);
   plan.kernels = {kernel_of("kernels/depthwise/rows_mma/kernel.cuh", "depthwise::depthwise_rows_mma",
                             {p.in.dtype, config.blocks, config.tiles, config.sets, argument_of(p.activation)})};
-  plan.config = Config{launch_rows_mma, config};
+  plan.config = config;
 }
 
 }  // namespace torch_conv::depthwise

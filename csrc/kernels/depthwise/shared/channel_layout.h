@@ -3,7 +3,6 @@
 
 #include "core/refusals.h"
 #include "core/tma.h"
-#include "kernels/families.h"
 
 namespace torch_conv::depthwise {
 

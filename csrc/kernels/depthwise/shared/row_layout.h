@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/refusals.h"
-#include "kernels/families.h"
 
 namespace torch_conv::depthwise {
 

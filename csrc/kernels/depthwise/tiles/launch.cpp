@@ -6,7 +6,7 @@
 namespace torch_conv::depthwise {
 
 void launch_tiles(const Depthwise& p, const Plan& plan, const Site& site) {
-  const TilesConfig& c = own_config<TilesConfig>(p, plan);
+  const TilesConfig& c = own_config<TilesConfig>(plan);
   const int pack = tma::pack_of(size_of(p.in.dtype));
   TensorMap map{};
   if (c.shape.load == 0) map = tma::plane_map(p.in, c.pitch / pack, c.box_rows, pack);

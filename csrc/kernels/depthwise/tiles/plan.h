@@ -142,7 +142,7 @@ inline void configure_tiles(const Depthwise& p, const Arch& arch, Plan& plan) {
                                 w.load, w.store, w.staged, w.threads, w.resident});
   plan.kernels = {kernel_of("kernels/depthwise/tiles/kernel.cuh", "depthwise::depthwise_tiles",
                             {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
-  plan.config = Config{launch_tiles, c};
+  plan.config = c;
 }
 
 }  // namespace torch_conv::depthwise

@@ -5,7 +5,7 @@
 namespace torch_conv::depthwise {
 
 void launch_warps(const Depthwise& p, const Plan& plan, const Site& site) {
-  const auto& c = own_config<WarpsConfig>(p, plan);
+  const auto& c = own_config<WarpsConfig>(plan);
   launch(plan, site,
          WarpsArgs{.in = p.in.data,
                    .weight = p.weight,

@@ -63,7 +63,7 @@ inline void configure_warps(const Depthwise& p, const Arch&, Plan& plan) {
   const TemplateArgument shape("depthwise::WarpsPolicy", {w.k, w.step, w.vector, w.lanes, w.rows, w.halo});
   plan.kernels = {kernel_of("kernels/depthwise/warps/kernel.cuh", "depthwise::depthwise_warps",
                             {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
-  plan.config = Config{launch_warps, c};
+  plan.config = c;
 }
 
 }  // namespace torch_conv::depthwise

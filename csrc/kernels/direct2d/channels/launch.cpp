@@ -5,7 +5,7 @@
 namespace torch_conv::direct2d {
 
 void launch_channels(const Direct& p, const Plan& plan, const Site& site) {
-  const auto& s = own_config<ChannelShape>(p, plan);
+  const auto& s = own_config<ChannelShape>(plan);
   const ChannelArgs args{.in = p.in.data,
                          .out = p.out.data,
                          .in_n = p.in.stride_n,

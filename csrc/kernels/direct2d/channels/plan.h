@@ -61,7 +61,7 @@ inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
   plan.blocks = p.out.n * row_blocks * ceil_div(p.out.h, s.rows);
   plan.kernels = {kernel_of("kernels/direct2d/channels/kernel.cuh", "direct2d::direct2d_channels",
                             {p.in.dtype, int(p.kh), int(p.kw), s.values, p.taps.stride_c != 0})};
-  plan.config = LaunchConfig<Direct>{launch_channels, s};
+  plan.config = s;
 }
 
 }  // namespace torch_conv::direct2d

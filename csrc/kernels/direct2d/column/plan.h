@@ -53,7 +53,6 @@ inline void configure_column(const Direct& p, const Arch& arch, Plan& plan) {
   plan.blocks = column.out.n * column.out.c * ceil_div(column.out.h, plan.tile_h) * ceil_div(column.out.w, plan.tile_w);
   plan.kernels = {kernel_of("kernels/direct2d/column/kernel.cuh", "direct2d::direct2d_column",
                             {p.in.dtype, pixels, any, fixed ? int(p.kh) : 0})};
-  plan.config = LaunchConfig<Direct>{launch_column};
 }
 
 }  // namespace torch_conv::direct2d

@@ -18,7 +18,6 @@ inline void configure_general(const Direct& p, const Arch&, Plan& plan) {
   plan.threads = 256;
   plan.blocks = ceil_div(p.out.n * p.out.c * p.out.h * ceil_div(p.out.w, 4), plan.threads);
   plan.kernels = {kernel_of("kernels/direct2d/general/kernel.cuh", "direct2d::direct2d_general", {p.in.dtype})};
-  plan.config = LaunchConfig<Direct>{launch_general};
 }
 
 }  // namespace torch_conv::direct2d

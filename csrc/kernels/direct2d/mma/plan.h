@@ -45,7 +45,7 @@ inline int64_t mma_across(const Direct& p) {
   return tiles_across(p.out.w, step, s.width() - step);
 }
 
-inline void fill_mma(const Direct& p, Plan& plan) {
+inline void configure_mma(const Direct& p, const Arch&, Plan& plan) {
   const MmaShape s = mma_shape(p);
   plan.algorithm = "tensor_core";
   plan.why = "half precision, window up to 31x31: tensor cores, sums in another order than 'direct'";
@@ -59,11 +59,6 @@ inline void fill_mma(const Direct& p, Plan& plan) {
                 {p.in.dtype,
                  {"direct2d::MmaPolicy",
                   {s.kh, s.kw, s.channels, s.windows, mma_bulk(p), mma_aligned(p), mma_odd(p), p.taps.narrow}}})};
-}
-
-inline void configure_mma(const Direct& p, const Arch&, Plan& plan) {
-  fill_mma(p, plan);
-  plan.config = LaunchConfig<Direct>{launch_mma};
 }
 
 inline MmaArgs mma_args(const Direct& p, const Plan& plan) {

@@ -26,7 +26,6 @@ inline void configure_reg(const Direct& p, const Arch&, Plan& plan) {
   plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w, plan.tile_w);
   plan.kernels = {
       kernel_of("kernels/direct2d/reg/kernel.cuh", "direct2d::direct2d_reg", {p.in.dtype, k, p.bias != nullptr})};
-  plan.config = LaunchConfig<Direct>{launch_reg};
 }
 
 }  // namespace torch_conv::direct2d

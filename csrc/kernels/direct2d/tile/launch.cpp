@@ -6,7 +6,7 @@
 namespace torch_conv::direct2d {
 
 void launch_tile(const Direct& p, const Plan& plan, const Site& site) {
-  const auto& [kind, lead, overlap] = own_config<TileConfig>(p, plan);
+  const auto& [kind, lead, overlap] = own_config<TileConfig>(plan);
   const Direct q = tile_image(p, kind);
   const int pack = tma::pack_of(size_of(q.in.dtype));
   const PlaneTileShape shape = tile_shape(q, kind);

@@ -175,7 +175,7 @@ inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
                              {"direct2d::TilePolicy",
                               {w.kh, w.kw, w.step_y, w.step_x, w.stride, kind.bulk, stores_aligned(q, kind),
                                q.bias != nullptr, kind.group > 0, kind.channel_windows}}})};
-  plan.config = LaunchConfig<Direct>{launch_tile, TileConfig{kind, lead, shape.overlap}};
+  plan.config = TileConfig{kind, lead, shape.overlap};
 }
 inline void configure_tile_tma(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, {.bulk = true}, plan); }
 inline void configure_tile_plain(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, {}, plan); }

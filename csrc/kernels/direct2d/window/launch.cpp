@@ -5,7 +5,7 @@
 namespace torch_conv::direct2d {
 
 void launch_window(const Direct& p, const Plan& plan, const Site& site) {
-  const auto& shape = own_config<WindowShape>(p, plan);
+  const auto& shape = own_config<WindowShape>(plan);
   const WindowArgs args{.p = p,
                         .peers = Neighbours::of(p.peers, p.in),
                         .pitch = int(shape.pitch),

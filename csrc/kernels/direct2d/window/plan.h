@@ -33,7 +33,7 @@ inline void configure_window(const Direct& p, const Arch&, Plan& plan) {
   plan.shared_bytes = int(shape.bytes);
   plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w, plan.tile_w);
   plan.kernels = {kernel_of("kernels/direct2d/window/kernel.cuh", "direct2d::direct2d_window", {p.in.dtype})};
-  plan.config = LaunchConfig<Direct>{launch_window, shape};
+  plan.config = shape;
 }
 
 }  // namespace torch_conv::direct2d

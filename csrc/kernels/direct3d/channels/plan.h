@@ -54,7 +54,6 @@ inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
   plan.shared_bytes = kChannelsStages * kChannelsStage;
   plan.blocks = tiles * ceil_div(p.out.d, chunk);
   plan.kernels = {kernel_of("kernels/direct3d/channels/kernel.cuh", "direct3d::direct3d_channels", {p.in.dtype})};
-  plan.config = LaunchConfig<Direct>{launch_channels};
 }
 
 }  // namespace torch_conv::direct3d

@@ -16,7 +16,6 @@ inline void configure_general(const Direct& p, const Arch&, Plan& plan) {
   plan.threads = 256;
   plan.blocks = ceil_div(p.out.n * p.out.c * p.out.d * p.out.h * ceil_div(p.out.w, 4), plan.threads);
   plan.kernels = {kernel_of("kernels/direct3d/general/kernel.cuh", "direct3d::direct3d_general", {p.in.dtype})};
-  plan.config = LaunchConfig<Direct>{launch_general};
 }
 
 }  // namespace torch_conv::direct3d

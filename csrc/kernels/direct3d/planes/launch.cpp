@@ -5,7 +5,7 @@
 namespace torch_conv::direct3d {
 
 void launch_planes(const Direct& p, const Plan& plan, const Site& site) {
-  const auto& s = own_config<PlanesShape>(p, plan);
+  const auto& s = own_config<PlanesShape>(plan);
   const PlanesArgs args{.in = p.in.data,
                         .out = p.out.data,
                         .volume_in = p.in.d * p.in.h * p.in.w,

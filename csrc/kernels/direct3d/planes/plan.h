@@ -115,7 +115,7 @@ inline void configure_planes(const Direct& p, const Arch& arch, Plan& plan) {
   plan.blocks = ceil_div(ceil_div(p.out.n * p.out.c, s.channels) * p.out.d, plan.tile_d);
   plan.kernels = {kernel_of("kernels/direct3d/planes/kernel.cuh", "direct3d::direct3d_planes",
                             {p.in.dtype, s.tile.px, s.tile.ry, s.tile.warps, s.in_place})};
-  plan.config = LaunchConfig<Direct>{launch_planes, s};
+  plan.config = s;
 }
 
 }  // namespace torch_conv::direct3d

@@ -6,7 +6,7 @@
 namespace torch_conv::direct3d {
 
 void launch_streaming(const Direct& p, const Plan& plan, const Site& site) {
-  const auto& streaming = own_config<VolumeStreamingConfig>(p, plan);
+  const auto& streaming = own_config<VolumeStreamingConfig>(plan);
   const int vector = 16 / size_of(p.in.dtype);
   const auto maps_of_width = [&](int width) {
     return [&streaming, &p, width](const Image& x) {

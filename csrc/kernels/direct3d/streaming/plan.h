@@ -92,7 +92,7 @@ inline void configure_streaming(const Direct& p, const Arch& arch, bool bulk, Pl
   const Kernel kernel =
       kernel_of(file, name, {p.in.dtype, {"direct3d::StreamingPolicy", {k, wide, patched, bulk, constant}}});
   plan.kernels = {with_peers(kernel, p.peers.any())};
-  plan.config = LaunchConfig<Direct>{launch_streaming, VolumeStreamingConfig{shape, stages, lead, bulk, constant}};
+  plan.config = VolumeStreamingConfig{shape, stages, lead, bulk, constant};
 }
 inline void configure_streaming_tma(const Direct& p, const Arch& arch, Plan& plan) {
   configure_streaming(p, arch, true, plan);

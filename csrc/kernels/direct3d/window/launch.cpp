@@ -5,7 +5,7 @@
 namespace torch_conv::direct3d {
 
 void launch_window(const Direct& p, const Plan& plan, const Site& site) {
-  const auto& shape = own_config<VolumeWindowShape>(p, plan);
+  const auto& shape = own_config<VolumeWindowShape>(plan);
   const WindowArgs args{.p = p,
                         .part = int(shape.part),
                         .pitch = int(shape.pitch),

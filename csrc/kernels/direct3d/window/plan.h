@@ -78,7 +78,7 @@ inline void configure_window(const Direct& p, const Arch& arch, Plan& plan) {
   plan.shared_bytes = int(shape.bytes);
   plan.blocks = shape.blocks;
   plan.kernels = {kernel_of("kernels/direct3d/window/kernel.cuh", "direct3d::direct3d_window", {p.in.dtype, large})};
-  plan.config = LaunchConfig<Direct>{launch_window, shape};
+  plan.config = shape;
 }
 
 }  // namespace torch_conv::direct3d

@@ -7,7 +7,7 @@
 #include "core/cpu/strips.h"
 #include "core/parallel.h"
 #include "core/point.h"
-#include "kernels/families.h"
+#include "kernels/plan_cpu.h"
 
 namespace torch_conv::fused {
 
@@ -28,8 +28,15 @@ static int64_t pixel_of_row(const Combine& p) {
 
 namespace torch_conv::fused {
 
-Plan plan_combine_cpu(const Combine& p, const char* variant) {
+static void run(const Combine& p, const Plan& plan, const Site&) {
+  const auto run =
+      p.sums[0].dtype == Dtype::f64 ? TC_BEST_ISA(combine_units<double>) : TC_BEST_ISA(combine_units<float>);
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+}
+
+Plan plan_cpu(const Combine& p, const char* variant) {
   Plan plan{.algorithm = "combine", .variant = "rows", .why = "the pointwise end of a chain of filters"};
+  plan.launch = run;
   if (p.activation != Activation::none) plan.why = "the activation of sums";
   if (p.point == Point::each) plan.why = "sums that are outputs need no step";
   if (p.point == Point::each || (*variant && std::strcmp(variant, plan.variant) != 0)) {
@@ -44,12 +51,6 @@ Plan plan_combine_cpu(const Combine& p, const char* variant) {
   if (p.point == Point::sharpen) plan.bytes += bytes_of(p.centre);
   plan.flops = 2.0 * count_sums(p) * elements_of(p.out);
   return plan;
-}
-
-void run_combine_cpu(const Combine& p, const Plan& plan) {
-  const auto run =
-      p.sums[0].dtype == Dtype::f64 ? TC_BEST_ISA(combine_units<double>) : TC_BEST_ISA(combine_units<float>);
-  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }
 
 }  // namespace torch_conv::fused

@@ -6,6 +6,8 @@
 
 namespace torch_conv::fused {
 
+void launch_combine(const Combine& p, const Plan& plan, const Site& site);
+
 // The launch's data besides the plan.
 struct CombineConfig {
   int vector;  // pixels of a thread
@@ -86,11 +88,11 @@ inline void configure_pixels(const Combine& p, const Arch&, Plan& plan) {
 }
 
 constexpr Candidate<Combine> kCombineCandidates[] = {
-    {"vectors", vectors_refusal, nullptr, configure_vectors},
-    {"pixels", pixels_refusal, nullptr, configure_pixels},
+    {"vectors", vectors_refusal, nullptr, configure_vectors, launch_combine},
+    {"pixels", pixels_refusal, nullptr, configure_pixels, launch_combine},
 };
 
-inline Plan plan_combine(const Combine& p, const Arch& arch, const char* pinned) {
+inline Plan plan_cuda(const Combine& p, const Arch& arch, const char* pinned) {
   Plan base;
   base.algorithm = "combine";
   base.bytes = double(count_pixels(p.out)) *

@@ -6,7 +6,7 @@
 #include "core/cpu/strips.h"
 #include "core/parallel.h"
 #include "core/point.h"
-#include "kernels/families.h"
+#include "kernels/plan_cpu.h"
 
 namespace torch_conv::fused {
 
@@ -25,8 +25,14 @@ static int64_t pixel_of_row(const Fused& p) {
 
 namespace torch_conv::fused {
 
+static void run(const Fused& p, const Plan& plan, const Site&) {
+  const auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(fused_units<double>) : TC_BEST_ISA(fused_units<float>);
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+}
+
 Plan plan_cpu(const Fused& p, const char* variant) {
   Plan plan{.algorithm = "fused", .variant = "rows", .why = "one read, one write, rings of rows between the stages"};
+  plan.launch = run;
   if (p.in.d != 1 || (*variant && std::strcmp(variant, plan.variant) != 0)) {
     plan.variant = nullptr;
     return plan;
@@ -52,11 +58,6 @@ Plan plan_cpu(const Fused& p, const char* variant) {
   plan.bytes = bytes_of(p.in) + p.stages[p.count - 1].outputs() * bytes_of(p.out);
   plan.flops = flops * elements_of(p.out);
   return plan;
-}
-
-void run_cpu(const Fused& p, const Plan& plan) {
-  const auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(fused_units<double>) : TC_BEST_ISA(fused_units<float>);
-  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }
 
 }  // namespace torch_conv::fused

@@ -50,7 +50,7 @@ inline void configure_streaming(const Fused& p, const Arch& arch, Plan& plan) {
   const Kernel kernel = kernel_of("kernels/fused/streaming/kernel.cuh", "fused::fused_streaming",
                                   {chain.text(), p.in.dtype, p.out.dtype, aligned});
   plan.kernels = {with_peers(kernel, p.peers.any())};
-  plan.config = Config{launch_streaming, ChainConfig{.chain = chain, .bulk = true, .boxes = boxes}};
+  plan.config = ChainConfig{.chain = chain, .bulk = true, .boxes = boxes};
 }
 
 }  // namespace torch_conv::fused

@@ -6,7 +6,7 @@
 namespace torch_conv::fused {
 
 void launch_tile(const Fused& p, const Plan& plan, const Site& site) {
-  const auto& config = own_config<ChainConfig>(p, plan);
+  const auto& config = own_config<ChainConfig>(plan);
   const TileShape& shape = config.chain.shape;
   const int pack = tma::pack_of(size_of(p.in.dtype));
   const TensorMap own = config.bulk ? tma::plane_map(p.in, shape.pitch() / pack, shape.box_h(), pack) : TensorMap{};

@@ -27,7 +27,7 @@ inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
   const Kernel kernel =
       kernel_of("kernels/fused/tile/kernel.cuh", "fused::fused_tile", {chain.text(), p.in.dtype, p.out.dtype, aligned});
   plan.kernels = {with_peers(kernel, p.peers.any())};
-  plan.config = Config{launch_tile, ChainConfig{.chain = chain, .bulk = bulk}};
+  plan.config = ChainConfig{.chain = chain, .bulk = bulk};
 }
 inline void configure_tile_tma(const Fused& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
 inline void configure_tile_plain(const Fused& p, const Arch&, Plan& plan) { configure_tile(p, false, plan); }

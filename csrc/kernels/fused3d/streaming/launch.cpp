@@ -35,7 +35,7 @@ StreamingParams streaming_params(const Fused& p, const Plan& plan, const Streami
 }  // namespace
 
 void launch_streaming(const Fused& p, const Plan& plan, const Site& site) {
-  const StreamingConfig& config = *std::any_cast<StreamingConfig>(&plan.config);
+  const StreamingConfig& config = own_config<StreamingConfig>(plan);
   const int pack = tma::pack_of(config.shape.element_bytes);
   const TensorMap map = tma::volume_map(p.in, config.shape.pitch() / pack, config.shape.box_h(), pack);
   launch(plan, site, streaming_params(p, plan, config), map);

@@ -5,7 +5,6 @@
 
 #include "core/refusals.h"
 #include "core/streaming_plan.h"
-#include "kernels/families.h"
 #include "kernels/fused3d/streaming/params.h"
 
 namespace torch_conv::fused3d {

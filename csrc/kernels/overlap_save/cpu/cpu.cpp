@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "core/parallel.h"
-#include "kernels/families.h"
 #include "kernels/overlap_save/multiply.h"
 #include "kernels/overlap_save/plan.h"
+#include "kernels/plan_cpu.h"
 
 #define TC_CPU_BODY "kernels/overlap_save/cpu/body.h"
 #include "core/cpu/each_isa.h"
@@ -14,11 +14,6 @@
 namespace torch_conv::overlap_save {
 
 namespace {
-
-Plan serve(Plan plan, const char* variant, int64_t rows) {
-  plan.variant = variant, plan.blocks = rows;
-  return plan;
-}
 
 constexpr int64_t kRows = 16;  // the fewest for another thread
 
@@ -39,20 +34,12 @@ void mark_tile(const WriteTiles& p, const Cells& cells, int64_t unit) {
     for (int column = 0; column < cells.columns; ++column) *mark++ = mark_of(cells, notes, row, column, largest, clamp);
 }
 
-}  // namespace
-
-Plan plan_read_cpu(const ReadTiles& p, const char*) { return serve(read_base(p), "read", units_of(p) * p.tiles.h); }
-
-Plan plan_write_cpu(const WriteTiles& p, const char*) {
-  return serve(write_base(p), "write", units_of(p) * Outputs::of(p).h);
-}
-
-void run_read_cpu(const ReadTiles& p, const Plan& plan) {
+void run(const ReadTiles& p, const Plan& plan, const Site&) {
   const auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(read_tiles<double>) : TC_BEST_ISA(read_tiles<float>);
   parallel_for(0, plan.blocks, kRows, [&](int64_t begin, int64_t end) { run(p, {begin, end}); });
 }
 
-void run_write_cpu(const WriteTiles& p, const Plan& plan) {
+void run(const WriteTiles& p, const Plan& plan, const Site&) {
   const Cells cells = Cells::of(p.sums);
   const bool wide = p.filter.in.dtype == Dtype::f64;
   const auto mark = wide ? mark_tile<double> : mark_tile<float>;
@@ -61,6 +48,22 @@ void run_write_cpu(const WriteTiles& p, const Plan& plan) {
   });
   const auto run = wide ? TC_BEST_ISA(write_tiles<double>) : TC_BEST_ISA(write_tiles<float>);
   parallel_for(0, plan.blocks, kRows, [&](int64_t begin, int64_t end) { run(p, {begin, end}); });
+}
+
+}  // namespace
+
+Plan plan_cpu(const ReadTiles& p, const char*) {
+  Plan plan = base_plan(p);
+  plan.variant = "read", plan.launch = LaunchFunction<ReadTiles>(run);
+  plan.blocks = units_of(p) * p.tiles.h;
+  return plan;
+}
+
+Plan plan_cpu(const WriteTiles& p, const char*) {
+  Plan plan = base_plan(p);
+  plan.variant = "write", plan.launch = LaunchFunction<WriteTiles>(run);
+  plan.blocks = units_of(p) * Outputs::of(p).h;
+  return plan;
 }
 
 void multiply(const Spectra& p) {

@@ -7,7 +7,7 @@
 #include "core/cpu/small_planes.h"
 #include "core/cpu/strips.h"
 #include "core/parallel.h"
-#include "kernels/families.h"
+#include "kernels/plan_cpu.h"
 
 namespace torch_conv::separable2d {
 
@@ -152,10 +152,19 @@ void run_one(const Separable& p, const Plan& plan) {
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }
 
+void run(const Separable& p, const Plan& plan, const Site&) {
+  // The row pass converts bytes tap by tap, because rows of floats cost more. One thread, Zen 4, ms: 2048^2 3x3 1.55 ->
+  // 1.15, 5x5 1.95 -> 1.55, 31x31 the same; 2048 x 2048 x 3 by 3x3 5.4 -> 4.3.
+  const bool bytes = p.in.dtype == Dtype::u8 && holds(Dtype::u8, p.place.value);
+  if (p.in.dtype == Dtype::f64) run_one<double, double>(p, plan);
+  else if (bytes) run_one<float, uint8_t>(p, plan);
+  else run_one<float, float>(p, plan);
+}
+
 }  // namespace
 
 Plan plan_cpu(const Separable& p, const char* variant) {
-  Plan plan{.algorithm = "separable"};
+  Plan plan{.algorithm = "separable", .launch = run};
   if (p.sums == Sums::mma) {
     plan.why = "the CPU makes chains of multiply-adds";
     return plan;
@@ -170,14 +179,5 @@ Plan plan_cpu(const Separable& p, const char* variant) {
 }
 
 void run_in_float64(const Separable& p, const Plan& plan) { run_one<double, double>(p, plan); }
-
-void run_cpu(const Separable& p, const Plan& plan) {
-  // The row pass converts bytes tap by tap, because rows of floats cost more. One thread, Zen 4, ms: 2048^2 3x3 1.55 ->
-  // 1.15, 5x5 1.95 -> 1.55, 31x31 the same; 2048 x 2048 x 3 by 3x3 5.4 -> 4.3.
-  const bool bytes = p.in.dtype == Dtype::u8 && holds(Dtype::u8, p.place.value);
-  if (p.in.dtype == Dtype::f64) run_in_float64(p, plan);
-  else if (bytes) run_one<float, uint8_t>(p, plan);
-  else run_one<float, float>(p, plan);
-}
 
 }  // namespace torch_conv::separable2d

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/refusals.h"
-#include "kernels/separable2d/config.h"
 #include "kernels/separable2d/mma/params.h"
 #include "kernels/separable2d/shared/hwc.h"
 
@@ -48,7 +47,7 @@ inline int band_segment(const Separable& p, const MmaPolicy& s, const Arch& arch
   return segment;
 }
 
-inline void fill_mma(const Separable& p, const Arch& arch, Plan& plan) {
+inline void configure_mma(const Separable& p, const Arch& arch, Plan& plan) {
   const MmaPolicy s = band_shape(p);
   const int segment = band_segment(p, s, arch);
   plan.algorithm = "tensor_core";
@@ -64,11 +63,6 @@ inline void fill_mma(const Separable& p, const Arch& arch, Plan& plan) {
       {p.in.dtype,
        {"separable2d::MmaPolicy",
         {s.bytes, s.halves, s.tiles, s.early, s.first_sees_last, s.last_sees_first, s.loads, s.stores, s.channels}}})};
-}
-
-inline void configure_mma(const Separable& p, const Arch& arch, Plan& plan) {
-  fill_mma(p, arch, plan);
-  plan.config = Config{launch_mma};
 }
 
 inline BandArgs band_args(const Separable& p, const Plan& plan, const PassTaps& taps) {

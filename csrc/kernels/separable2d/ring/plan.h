@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/refusals.h"
-#include "kernels/separable2d/config.h"
 #include "kernels/separable2d/ring/params.h"
 #include "kernels/separable2d/shared/hwc.h"
 
@@ -67,7 +66,7 @@ struct RingConfig {
   bool bulk;  // boxes by bulk copies
 };
 
-inline RingShape fill_ring(const Separable& p, bool bulk, const Arch& arch, Plan& plan) {
+inline void configure_ring(const Separable& p, bool bulk, const Arch& arch, Plan& plan) {
   const Separable rows = as_rows(p);
   const RingShape s = ring_shape(p, bulk);
   const int steps = ring_steps(rows, s, arch);
@@ -80,12 +79,7 @@ inline RingShape fill_ring(const Separable& p, bool bulk, const Arch& arch, Plan
   plan.blocks = ring_blocks(rows, s, steps);
   plan.kernels = {kernel_of("kernels/separable2d/ring/kernel.cuh", "separable2d::separable_ring",
                             {s.kh, s.kw, s.skew, s.pixel, s.inline_taps, bulk})};
-  return s;
-}
-
-inline void configure_ring(const Separable& p, bool bulk, const Arch& arch, Plan& plan) {
-  const RingShape shape = fill_ring(p, bulk, arch, plan);
-  plan.config = Config{launch_ring, RingConfig{shape, bulk}};
+  plan.config = RingConfig{s, bulk};
 }
 inline void configure_ring_bulk(const Separable& p, const Arch& arch, Plan& plan) {
   configure_ring(p, true, arch, plan);

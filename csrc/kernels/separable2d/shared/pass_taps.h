@@ -3,7 +3,6 @@
 
 #include <cstring>
 
-#include "kernels/families.h"
 #include "kernels/separable2d/shared/taps.h"
 
 namespace torch_conv::separable2d {

@@ -7,8 +7,7 @@
 namespace torch_conv::separable2d {
 
 void launch_shared_memory(const Separable& p, const Plan& plan, const Site& site) {
-  launch(plan, site,
-         general_params(p, own_config<GeneralTile>(p, plan), p.out.h, plan.tile_h, pass_taps(p, true, true)));
+  launch(plan, site, general_params(p, own_config<GeneralTile>(plan), p.out.h, plan.tile_h, pass_taps(p, true, true)));
 }
 
 }  // namespace torch_conv::separable2d

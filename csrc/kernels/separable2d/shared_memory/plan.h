@@ -1,7 +1,6 @@
 // SHARED_MEMORY: which problems it serves, and with which tile. Pure.
 #pragma once
 
-#include "kernels/separable2d/config.h"
 #include "kernels/separable2d/shared/general_tile.h"
 
 namespace torch_conv::separable2d {
@@ -45,7 +44,7 @@ inline void configure_shared_memory(const Separable& p, const Arch& arch, Plan& 
   plan.blocks = general_blocks(p, tile, p.out.h, tile.rows);
   plan.kernels = {
       kernel_of("kernels/separable2d/shared_memory/kernel.cuh", "separable2d::separable_shared_memory", {p.in.dtype})};
-  plan.config = Config{launch_shared_memory, tile};
+  plan.config = tile;
 }
 
 }  // namespace torch_conv::separable2d

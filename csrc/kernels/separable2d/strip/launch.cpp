@@ -27,7 +27,7 @@ void launch_strip(const Separable& p, const Plan& plan, const Site& site) {
       .value = float(p.place.value),
       .border = p.place.border,
       .aligned_loads = rows_start_on(p.in, 16) && rows_start_on(p.peers, 16),
-      .shape = own_config<StripShape>(p, plan),
+      .shape = own_config<StripShape>(plan),
       .taps = pass_taps(p, true, true),
       .peers = Neighbours::of(p.peers, p.in),
   };

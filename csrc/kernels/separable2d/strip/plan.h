@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/refusals.h"
-#include "kernels/separable2d/config.h"
 #include "kernels/separable2d/strip/params.h"
 
 namespace torch_conv::separable2d {
@@ -59,7 +58,7 @@ inline void configure_strip(const Separable& p, const Arch& arch, Plan& plan) {
   plan.shared_bytes = shape.bytes;
   plan.blocks = strip_blocks(p, shape.steps);
   plan.kernels = {kernel_of("kernels/separable2d/strip/kernel.cuh", "separable2d::separable_strip", {p.in.dtype})};
-  plan.config = Config{launch_strip, shape};
+  plan.config = shape;
 }
 
 }  // namespace torch_conv::separable2d

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/refusals.h"
-#include "kernels/separable2d/config.h"
 #include "kernels/separable2d/shared/hwc.h"
 #include "kernels/separable2d/tile/params.h"
 
@@ -50,7 +49,7 @@ struct TileConfig {
   bool bulk;  // boxes by bulk copies
 };
 
-inline TileShape fill_tile(const Separable& p, bool bulk, Plan& plan) {
+inline void configure_tile(const Separable& p, bool bulk, Plan& plan) {
   const Separable rows = as_rows(p);
   const int channels = hwc_channels(p);
   const TileShape s = tile_shape(rows, channels);
@@ -62,12 +61,7 @@ inline TileShape fill_tile(const Separable& p, bool bulk, Plan& plan) {
   plan.blocks = tile_blocks(rows, s);
   plan.kernels = {kernel_of("kernels/separable2d/tile/kernel.cuh", "separable2d::separable_tile",
                             {p.in.dtype, int(p.kw), channels, s.overlap == 0})};
-  return s;
-}
-
-inline void configure_tile(const Separable& p, bool bulk, Plan& plan) {
-  const TileShape shape = fill_tile(p, bulk, plan);
-  plan.config = Config{launch_tile, TileConfig{shape, bulk}};
+  plan.config = TileConfig{s, bulk};
 }
 inline void configure_tile_tma(const Separable& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
 inline void configure_tile_plain(const Separable& p, const Arch&, Plan& plan) { configure_tile(p, false, plan); }

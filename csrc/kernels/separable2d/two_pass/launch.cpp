@@ -7,7 +7,7 @@
 namespace torch_conv::separable2d {
 
 void launch_two_pass(const Separable& p, const Plan& plan, const Site& site) {
-  const auto& [tile, row_blocks] = own_config<TwoPassConfig>(p, plan);
+  const auto& [tile, row_blocks] = own_config<TwoPassConfig>(plan);
   const BlockSize threads{unsigned(plan.threads)};
   const GeneralParams rows = general_params(p, tile, p.in.h + 1, kRowBlock, pass_taps(p, true, false));
   launch_kernel(*site.kernels[0], {row_blocks}, threads, plan.shared_bytes, site.stream, rows, site.scratch);

@@ -1,7 +1,6 @@
 // TWO_PASS: which problems it serves, and its two launches. Pure.
 #pragma once
 
-#include "kernels/separable2d/config.h"
 #include "kernels/separable2d/shared/general_tile.h"
 
 namespace torch_conv::separable2d {
@@ -29,7 +28,7 @@ inline void configure_two_pass(const Separable& p, const Arch&, Plan& plan) {
   plan.scratch_bytes = groups * (p.in.h + 1) * p.out.w * tile.channels * acc_bytes(p.in.dtype);
   plan.kernels = {kernel_of(file, "separable2d::separable_rows", {p.in.dtype}),
                   kernel_of(file, "separable2d::separable_columns", {p.in.dtype == Dtype::f64 ? "double" : "float"})};
-  plan.config = Config{launch_two_pass, TwoPassConfig{tile, general_blocks(p, tile, p.in.h + 1, kRowBlock)}};
+  plan.config = TwoPassConfig{tile, general_blocks(p, tile, p.in.h + 1, kRowBlock)};
 }
 
 }  // namespace torch_conv::separable2d

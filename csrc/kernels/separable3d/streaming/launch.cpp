@@ -6,7 +6,7 @@
 namespace torch_conv::separable3d {
 
 void launch_streaming(const Separable& p, const Plan& plan, const Site& site) {
-  const StreamingConfig& config = *std::any_cast<StreamingConfig>(&plan.config);
+  const StreamingConfig& config = own_config<StreamingConfig>(plan);
   const int pack = tma::pack_of(size_of(p.in.dtype));
   const auto map_of = [&](const Image& x) {
     return config.bulk ? tma::volume_map(x, config.shape.pitch() / pack, config.shape.box_h(), pack) : TensorMap{};

@@ -3,7 +3,6 @@
 
 #include "core/refusals.h"
 #include "core/streaming_plan.h"
-#include "kernels/families.h"
 #include "kernels/separable3d/streaming/params.h"
 
 namespace torch_conv::separable3d {

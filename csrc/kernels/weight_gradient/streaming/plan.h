@@ -2,10 +2,12 @@
 #pragma once
 
 #include "core/refusals.h"
-#include "kernels/weight_gradient/family.h"
+#include "kernels/weight_gradient/problem.h"
 #include "kernels/weight_gradient/streaming/params.h"
 
 namespace torch_conv::weight_gradient {
+
+void launch_streaming(const WeightGradient& p, const Plan& plan, const Site& site);
 
 struct GradientConfig {
   StreamingPolicy policy;

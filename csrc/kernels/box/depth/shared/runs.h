@@ -67,6 +67,8 @@ struct DepthConfig {
   DepthEnding ending;
 };
 
+void launch_depth(const BoxDepth& p, const Plan& plan, const Site& site);  // of every variant
+
 inline const char* depth_size_refusal(const BoxDepth& p, const Arch&) {
   constexpr int64_t limit = INT_MAX / 4;
   const int64_t largest = std::max({p.sums.d, p.out.d, p.kd, p.kh, p.kw, p.sums.h, p.sums.w, p.plane_h, p.plane_w});

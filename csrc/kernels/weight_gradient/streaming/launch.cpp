@@ -1,13 +1,11 @@
-// The kernel family's entry points on CUDA.
-#include "kernels/weight_gradient/plan.h"
 #include "runtime/launch.h"
+
+#include "kernels/weight_gradient/streaming/plan.h"
 
 namespace torch_conv::weight_gradient {
 
-Plan plan_cuda(const WeightGradient& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
-
-void run_cuda(const WeightGradient& p, const Plan& plan, const Site& site) {
-  const auto& c = *std::any_cast<GradientConfig>(&plan.config);
+void launch_streaming(const WeightGradient& p, const Plan& plan, const Site& site) {
+  const auto& c = own_config<GradientConfig>(plan);
   float* const sums = static_cast<float*>(site.scratch);
   launch_kernel(*site.kernels[0], {c.splits, unsigned(c.groups), unsigned(c.rounds)}, {kThreads}, 0, site.stream,
                 sums_args(p, c, sums));

@@ -1,8 +1,8 @@
-// The gradient of a depthwise convolution in its weight and bias: the kernel family's problem and entry points.
+// The gradient of a depthwise convolution in its weight and bias: the kernel family's problem. CUDA only:
+// on the CPU the operator calls torch.
 #pragma once
 
 #include "core/problem.h"
-#include "kernels/families.h"
 
 namespace torch_conv {
 
@@ -34,9 +34,5 @@ namespace torch_conv::weight_gradient {
 inline bool channels_innermost(const Image& x) {
   return x.stride_c == 1 && x.c > 1 && (x.w > 1 ? x.stride_w : x.stride_h) != 1;
 }
-
-// CUDA only: on the CPU the operator calls torch. The plan of a problem that the kernel family refuses has no variant.
-Plan plan_cuda(const WeightGradient& p, const Arch& arch, const char* variant);
-void run_cuda(const WeightGradient& p, const Plan& plan, const Site& site);
 
 }  // namespace torch_conv::weight_gradient
