@@ -129,6 +129,7 @@ struct Candidate {
   // Fills the plan: why, tile, grid, kernels, config.
   void (*configure)(const Problem&, const Arch&, Plan&);
   LaunchFunction<Problem> launch;
+  bool mma = false;  // on tensor cores: the only variants for a problem that `needs_mma`
 };
 
 // The plan of the first candidate that serves. `pinned`, unless it is "", names the only candidate. If none serves, the
@@ -137,9 +138,13 @@ template <typename Problem, size_t count>
 Plan choose(const Candidate<Problem> (&candidates)[count], const Problem& p, const Arch& arch, const char* pinned,
             const Plan& base) {
   std::vector<Refusal> refused;
+  bool needs_mma = false;
+  if constexpr (requires { p.needs_mma(); }) needs_mma = p.needs_mma();
   for (const Candidate<Problem>& candidate : candidates) {
     if (*pinned && std::strcmp(pinned, candidate.variant) != 0) continue;
-    const char* no = candidate.refusal(p, arch);
+    const bool other_sums = needs_mma && !candidate.mma;
+    if (other_sums && !*pinned && count > 1) continue;  // a plan reports only the refusals on tensor cores
+    const char* no = other_sums ? "no tensor cores" : candidate.refusal(p, arch);
     if (!no && !*pinned && candidate.is_slower) no = candidate.is_slower(p, arch);
     if (!no) {
       Plan plan = base;

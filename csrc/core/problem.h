@@ -141,6 +141,7 @@ struct Direct {
   Peers peers{};
   Sums sums = Sums::chain;
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
+  bool needs_mma() const { return sums == Sums::mma || taps.narrow; }
 };
 
 // Overlap-save: tiles of the extended images, which are transformed one by one. `data` holds tiles `first` to
@@ -198,6 +199,7 @@ struct Depthwise {
   Activation activation;
   Sums sums;
   int64_t multiplier() const { return out.c / in.c; }
+  bool needs_mma() const { return sums == Sums::mma; }
 };
 
 // The row pass over taps_x of the extended image, then the column pass over taps_y, then the depth pass over taps_z.
@@ -210,6 +212,7 @@ struct Separable {
   Placement place;
   Peers peers{};
   Sums sums = Sums::chain;
+  bool needs_mma() const { return sums == Sums::mma; }
 };
 
 // out = window sum * scale (Border::skip with place.normalized: window sum / number of pixels inside).

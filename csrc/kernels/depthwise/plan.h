@@ -19,34 +19,25 @@
 
 namespace torch_conv::depthwise {
 
-constexpr Candidate<Depthwise> kRowsMma{"rows_mma", rows_mma_refusal, rows_mma_is_slower, configure_rows_mma,
-                                        launch_rows_mma};
-constexpr Candidate<Depthwise> kPlanesMma{"planes_mma", planes_mma_refusal, planes_mma_is_slower, configure_planes_mma,
-                                          launch_planes_mma};
-constexpr Candidate<Depthwise> kLargeMma{"large_mma", large_mma_refusal, large_mma_is_slower, configure_large_mma,
-                                         launch_large_mma};
-constexpr Candidate<Depthwise> kChannelsMma{kChannelsMmaVariant, channels_mma_refusal, channels_mma_is_slower,
-                                            configure_channels_mma, launch_channels_mma};
 constexpr Candidate<Depthwise> kGeneral{"general", general_refusal, general_is_slower, configure_general,
                                         launch_general};
 
 constexpr Candidate<Depthwise> kCandidates[] = {
-    kRowsMma,
+    {"rows_mma", rows_mma_refusal, rows_mma_is_slower, configure_rows_mma, launch_rows_mma, true},
     {"rows", rows_refusal, nullptr, configure_rows, launch_rows},
-    kPlanesMma,
-    kLargeMma,
+    {"planes_mma", planes_mma_refusal, planes_mma_is_slower, configure_planes_mma, launch_planes_mma, true},
+    {"large_mma", large_mma_refusal, large_mma_is_slower, configure_large_mma, launch_large_mma, true},
     {"warps", warps_refusal, warps_is_slower, configure_warps, launch_warps},
     {"planes", planes_refusal, nullptr, configure_planes, launch_planes},
     {"large", large_refusal, large_is_slower, configure_large, launch_large},
     {"tiles", tiles_refusal, tiles_is_slower, configure_tiles, launch_tiles},
-    kChannelsMma,
+    {kChannelsMmaVariant, channels_mma_refusal, channels_mma_is_slower, configure_channels_mma, launch_channels_mma,
+     true},
     {"channels_tma", channels_tma_refusal, channels_bulk_is_slower, configure_channels_tma, launch_channels_tma},
     {"channels_rows", channels_rows_refusal, channels_bulk_is_slower, configure_channels_rows, launch_channels_rows},
     {"channels", channels_refusal, nullptr, configure_channels, launch_channels},
     kGeneral,
 };
-// The variants on tensor cores. If `sums` is Sums::mma, a plan reports only their refusals.
-constexpr Candidate<Depthwise> kMma[] = {kRowsMma, kPlanesMma, kLargeMma, kChannelsMma};
 // Negative padding: the image is a part of another, and its outputs start after its first pixels.
 constexpr Candidate<Depthwise> kOfParts[] = {kGeneral};
 
@@ -57,7 +48,6 @@ inline Plan plan_cuda(const Depthwise& p, const Arch& arch, const char* pinned) 
       .bytes = double(p.in.n * p.in.c) * double(p.in.h * p.in.w) * size_of(p.in.dtype) + outputs * size_of(p.out.dtype),
       .flops = 2.0 * double(p.kh * p.kw) * outputs};
   if (p.place.pad_y < 0 || p.place.pad_x < 0) return choose(kOfParts, p, arch, pinned, base);
-  if (p.sums == Sums::mma && !*pinned) return choose(kMma, p, arch, pinned, base);
   return choose(kCandidates, p, arch, pinned, base);
 }
 

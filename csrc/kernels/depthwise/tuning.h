@@ -28,7 +28,7 @@ inline const char* rows_mma_is_slower(const Depthwise& p, const Arch&) {
 //     7x7  96x56 57 : 25.4; 768x14 30.5 : 13.0
 //
 inline const char* planes_mma_is_slower(const Depthwise& p, const Arch& arch) {
-  const bool few = p.kh * p.kw <= 9 || p.in.h * p.in.w <= 64;
+  const bool few = p.sums != Sums::mma && (p.kh * p.kw <= 9 || p.in.h * p.in.w <= 64);
   return few && !planes_refusal(p, arch) ? "few taps or pixels: multiply-adds are as fast" : nullptr;
 }
 
@@ -123,7 +123,7 @@ inline const char* channels_mma_is_slower(const Depthwise& p, const Arch& arch) 
   const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
   const bool few = taps <= 9 && (outputs < (1 << 21) || p.in.c < 32 || parts_of_sectors(p));
   const bool parts = taps <= 25 && parts_of_sectors(p) && (p.in.c < 16 || beyond_cache(p));
-  return (few || parts || p.kh == 1) && !channels_tma_refusal(p, arch)
+  return (few || parts || p.kh == 1) && p.sums != Sums::mma && !channels_tma_refusal(p, arch)
              ? "few outputs or taps, or parts of sectors: multiply-adds are faster"
              : nullptr;
 }

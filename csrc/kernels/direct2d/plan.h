@@ -12,12 +12,9 @@
 
 namespace torch_conv::direct2d {
 
-// The only variant on tensor cores.
-constexpr Candidate<Direct> kMma{"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma};
-
 constexpr Candidate<Direct> kCandidates[] = {
     {"reg", reg_refusal, reg_is_slower, configure_reg, launch_reg},
-    kMma,
+    {"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma, true},
     {"tile_groups", tile_groups_refusal, tile_groups_is_slower, configure_tile_groups, launch_tile},
     {"tile_own", tile_own_refusal, tile_own_is_slower, configure_tile_own, launch_tile},
     {"tile_tma", tile_tma_refusal, wide_window_is_slower, configure_tile_tma, launch_tile},
@@ -30,13 +27,6 @@ constexpr Candidate<Direct> kCandidates[] = {
 
 inline Plan plan_cuda(const Direct& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c) * double(p.out.h * p.out.w);
-  // MMA alone reads narrow taps.
-  const char* slow = p.taps.narrow && p.sums == Sums::any ? mma_is_slower(p, arch) : nullptr;
-  if (slow) return {.algorithm = "direct", .why = slow};
-  if (p.sums == Sums::mma || p.taps.narrow) {
-    if (*pinned && std::strcmp(pinned, kMma.variant) != 0) return {.algorithm = "direct"};
-    pinned = kMma.variant;
-  }
   return choose(kCandidates, p, arch, pinned,
                 {.algorithm = "direct",
                  .bytes = double(p.in.n * p.in.c) * double(p.in.h * p.in.w) * size_of(p.in.dtype) +

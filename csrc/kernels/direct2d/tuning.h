@@ -30,6 +30,7 @@ inline const char* reg_is_slower(const Direct& p, const Arch& arch) {
 //     one NVIDIA H200, 7x3x1081x1917, unaligned rows, narrow taps
 //       float16   3x3 60.9 71.0   4x4 65.0 84.7   4x5 65.2 93.1   5x5 64.7 (taps of float32 71.8) 101
 inline const char* mma_is_slower(const Direct& p, const Arch&) {
+  if (p.sums == Sums::mma) return nullptr;
   if (p.kw == 1 || p.kh == 1) return "a window of one row or one column";
   const bool unaligned = !mma_bulk(p), window_each = mma_shape(p).windows > 1;
   const bool widened = p.taps.narrow && !p.taps.on_host;

@@ -12,13 +12,10 @@
 
 namespace torch_conv::separable2d {
 
-// The only variant on tensor cores.
-constexpr Candidate<Separable> kMma{"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma};
-
 // STRIP serves planes that RING refuses: before compute capability 9.0, 16-bit floats and bytes with few taps, and
 // windows whose ring exceeds shared memory.
 constexpr Candidate<Separable> kCandidates[] = {
-    kMma,
+    {"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma, true},
     {"ring", ring_refusal, ring_is_slower, configure_ring_bulk, launch_ring},
     {"ring_unaligned", ring_unaligned_refusal, ring_unaligned_is_slower, configure_ring_unaligned, launch_ring},
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma, launch_tile},
@@ -31,10 +28,6 @@ constexpr Candidate<Separable> kCandidates[] = {
 inline Plan plan_cuda(const Separable& p, const Arch& arch, const char* pinned) {
   const double inputs = double(p.in.n) * p.in.c * p.in.h * p.in.w,
                outputs = double(p.out.n) * p.out.c * p.out.h * p.out.w;
-  if (p.sums == Sums::mma) {
-    if (*pinned && std::strcmp(pinned, kMma.variant) != 0) return {.algorithm = "separable"};
-    pinned = kMma.variant;
-  }
   return choose(kCandidates, p, arch, pinned,
                 {.algorithm = "separable",
                  .bytes = inputs * size_of(p.in.dtype) + outputs * size_of(p.out.dtype),

@@ -19,6 +19,7 @@ namespace torch_conv::separable2d {
 // bytes by 7x7 keep to chains, and bytes of rows that start anywhere by 5x5 (width 1917, one NVIDIA H100: 164, TILE
 // 183).
 inline const char* mma_is_slower(const Separable& p, const Arch&) {
+  if (p.sums == Sums::mma) return nullptr;
   if (p.kh == 1 || p.kw == 1) return "a window of one row or one column";
   return std::max(p.kh, p.kw) >= 9 ? nullptr
                                    : "few taps: chains are mostly as fast, with the same bits in every layout";

@@ -109,7 +109,6 @@ inline ChannelsConfig channels_config(const Depthwise& p, const Arch& arch) {
 
 inline const char* channels_refusal(const Depthwise& p, const Arch& arch) {
   const Placement& s = p.place;
-  if (p.sums == Sums::mma) return "no tensor cores";
   if (p.in.stride_c != 1 || p.out.stride_c != 1) return "channels are not innermost";
   if (p.kh * p.kw > 128) return "more than 128 taps";
   if (channels_step(s.stride_y, s.dilation_y) > 4 || channels_step(s.stride_x, s.dilation_x) > 4)

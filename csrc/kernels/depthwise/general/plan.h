@@ -7,9 +7,7 @@ namespace torch_conv::depthwise {
 
 void launch_general(const Depthwise& p, const Plan& plan, const Site& site);
 
-inline const char* general_refusal(const Depthwise& p, const Arch&) {
-  return p.sums == Sums::mma ? "no tensor cores" : nullptr;
-}
+inline const char* general_refusal(const Depthwise&, const Arch&) { return nullptr; }
 
 inline void configure_general(const Depthwise& p, const Arch&, Plan& plan) {
   plan.why = "any window, stride, dilation, dtype and layout";

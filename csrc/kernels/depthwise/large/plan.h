@@ -45,7 +45,6 @@ inline LargeShape large_shape(const Depthwise& p, const Arch& arch) {
 }
 
 inline const char* large_refusal(const Depthwise& p, const Arch& arch) {
-  if (p.sums == Sums::mma) return "no tensor cores";
   if (p.in.dtype == Dtype::f64 || is_integer(p.in.dtype) || p.out.dtype != p.in.dtype || p.weights != p.in.dtype)
     return "no float32, float16 or bfloat16";
   if (!p.place.unit_steps_of_images()) return "stride or dilation";

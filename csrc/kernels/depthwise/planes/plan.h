@@ -101,7 +101,6 @@ inline const char* planes_refusal(const Depthwise& p, const Arch& arch) {
            (x.n == 1 || x.stride_n * size_of(x.dtype) % alignment == 0);
   };
   const int64_t size = size_of(p.in.dtype);
-  if (p.sums == Sums::mma) return "no tensor cores";
   if (!arch.bulk_copy) return "no bulk copies";
   if (p.in.dtype == Dtype::f64) return "no float32, float16 or bfloat16";
   if (!dense(p.in) || !dense(p.out)) return "planes are not contiguous or rows not aligned";

@@ -78,7 +78,6 @@ inline RowsConfig rows_config(const Depthwise& p) {
 }
 
 inline const char* rows_refusal(const Depthwise& p, const Arch&) {
-  if (p.sums == Sums::mma) return "no tensor cores";
   if (const char* why = rows_layout_refusal(p)) return why;
   const int64_t v = 16 / size_of(p.in.dtype);
   if (p.kw > 63) return "more than 63 taps";

@@ -20,7 +20,6 @@ inline Image channels_as_rows(const Image& x) {
 // Why bulk copies of rows of channels cannot serve a problem, or null.
 inline const char* channels_bulk_refusal(const Depthwise& p, const Arch& arch) {
   const Placement& at = p.place;
-  if (p.sums == Sums::mma) return "no tensor cores";
   if (!arch.bulk_copy) return "no bulk copies";
   if (p.in.stride_c != 1 || p.out.stride_c != 1) return "channels are not innermost";
   if (p.multiplier() != 1) return "several windows for a channel";

@@ -116,7 +116,6 @@ inline TilesConfig tiles_config(const Depthwise& p, const Arch& arch) {
 
 inline const char* tiles_refusal(const Depthwise& p, const Arch& arch) {
   const Placement& s = p.place;
-  if (p.sums == Sums::mma) return "no tensor cores";
   if (p.in.dtype == Dtype::f64) return "no float32, float16 or bfloat16";
   if (!rows_inner(p.in) || !rows_inner(p.out)) return "pixels of a row are not contiguous";
   if (p.kh > 31 || p.kw > 31) return "a window of more than 31 rows or columns";

@@ -37,7 +37,6 @@ inline WarpsConfig warps_config(const Depthwise& p) {
 inline const char* warps_refusal(const Depthwise& p, const Arch&) {
   const Placement& s = p.place;
   const int64_t k = p.kh, step = s.stride_x;
-  if (p.sums == Sums::mma) return "no tensor cores";
   if (p.in.dtype == Dtype::f64) return "no float32, float16 or bfloat16";
   if (!aligned_rows(p.in) || p.out.stride_w != 1) return "rows that are no vectors of 16 bytes";
   const bool square = p.kw == k && (k == 3 || k == 5 || k == 7) && s.dilation_y == 1 && s.dilation_x == 1;
