@@ -4,6 +4,8 @@
 // bytes. Taps and bias are in the accumulation dtype: float64 for float64 images, else float32. All sums are
 // correlations: for a convolution the operator layer flips the taps. The layer also divides taps by their sum
 // for `normalized`, except for box filters and Border::skip.
+//
+// each_address(p, f) calls f(address) for every address of memory that a problem holds (graph/record_launch.h).
 #pragma once
 
 #include <algorithm>
@@ -143,6 +145,10 @@ struct Direct {
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
   bool needs_mma() const { return sums == Sums::mma || taps.narrow; }
 };
+template <typename F>
+void each_address(Direct& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.taps.data), f(p.bias), f(p.peers.above.data), f(p.peers.below.data);
+}
 
 // Overlap-save: tiles of the extended images, which are transformed one by one. `data` holds tiles `first` to
 // first + count - 1 of every image in raster order, `across` tiles a row. The memory is dense, (n, c, count, h, w), in
@@ -163,6 +169,10 @@ struct ReadTiles {
   int64_t end_y, end_x;  // no window covers rows and columns from here on, and tiles hold 0 there
   int32_t* notes;        // zeros, Cells::notes() for each tile
 };
+template <typename F>
+void each_address(ReadTiles& p, const F& f) {
+  f(p.in.data), f(p.tiles.data), f(p.notes);
+}
 
 // Corner sums of every window. The sums of sample n and channel c start at n * stride_n + c * stride_c.
 struct CornerSums {
@@ -184,6 +194,10 @@ struct WriteTiles {
   const int32_t* notes;  // of ReadTiles
   char* marks;           // a byte for each cell of each tile: scratch on CUDA
 };
+template <typename F>
+void each_address(WriteTiles& p, const F& f) {
+  each_address(p.filter, f), f(p.sums.data), f(p.corners.data), f(p.notes), f(p.marks);
+}
 
 // The activation of a convolution: a function of sum plus bias, before the rounding (core/activation.h).
 enum class Activation : int8_t { none, relu, relu6, gelu, silu, hardswish };
@@ -201,6 +215,10 @@ struct Depthwise {
   int64_t multiplier() const { return out.c / in.c; }
   bool needs_mma() const { return sums == Sums::mma; }
 };
+template <typename F>
+void each_address(Depthwise& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.weight), f(p.bias);
+}
 
 // The row pass over taps_x of the extended image, then the column pass over taps_y, then the depth pass over taps_z.
 // Each pass is one fma chain that starts at 0, unless `sums` allows others. Intermediates have the accumulation dtype.
@@ -214,6 +232,11 @@ struct Separable {
   Sums sums = Sums::chain;
   bool needs_mma() const { return sums == Sums::mma; }
 };
+template <typename F>
+void each_address(Separable& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.taps_x.data), f(p.taps_y.data), f(p.taps_z.data);
+  f(p.peers.above.data), f(p.peers.below.data);
+}
 
 // out = window sum * scale (Border::skip with place.normalized: window sum / number of pixels inside).
 // Strides and dilations are 1. Sums of floats depend on which row of the whole image the first output row is.
@@ -227,6 +250,10 @@ struct Box {
   int64_t whole_w = 0;    // columns of the whole image
   Peers peers{};
 };
+template <typename F>
+void each_address(Box& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.peers.above.data), f(p.peers.below.data);
+}
 
 // The third axis of a 3-D box, after the planes' sums: out = sum over l of sums[z + l - pad_z] * scale. With
 // Border::skip and place.normalized the sum is divided by the number of voxels of the kd x kh x kw window inside.
@@ -243,6 +270,10 @@ struct BoxDepth {
   int64_t first_plane = 0;   // out's plane 0, among the outputs of the whole volume
   int64_t whole_d = 0;       // planes of the whole volume
 };
+template <typename F>
+void each_address(BoxDepth& p, const F& f) {
+  f(p.sums.data), f(p.out.data);
+}
 
 // The outputs of a stage as functions of its windows' sums s0, s1, ..., in the accumulation dtype and in this order of
 // operations.
@@ -314,6 +345,14 @@ struct Fused {
             .stride = at.stride_y};
   }
 };
+template <typename F>
+void each_address(Fused& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.peers.above.data), f(p.peers.below.data);
+  for (int s = 0; s < p.count; ++s) {
+    Stage& stage = p.stages[s];
+    for (int i = 0; i < stage.windows; ++i) f(stage.taps_x[i].data), f(stage.taps_y[i].data), f(stage.taps_z[i].data);
+  }
+}
 
 // One stage's `point` on whole images or volumes, after the filters that compute the sums of its windows.
 struct Combine {
@@ -327,5 +366,10 @@ struct Combine {
   int64_t margin_y, margin_x;                // `sharpen` with zero_output: outputs nearer than this to an edge are 0
   Activation activation = Activation::none;  // of Point::sum of one image
 };
+template <typename F>
+void each_address(Combine& p, const F& f) {
+  for (int i = 0; i < p.windows; ++i) f(p.sums[i].data);
+  f(p.centre.data), f(p.out.data);
+}
 
 }  // namespace torch_conv

@@ -1,55 +1,11 @@
 // Launches decisions, and records the launches in the call's graph.
 #pragma once
 
-#include <span>
-
 #include "graph/allocate.h"
 #include "graph/decision.h"
 #include "graph/launch_graph.h"
 
 namespace torch_conv {
-
-// f(address) for every address of memory that a problem holds.
-template <typename F>
-void each_address(Direct& p, const F& f) {
-  f(p.in.data), f(p.out.data), f(p.taps.data), f(p.bias), f(p.peers.above.data), f(p.peers.below.data);
-}
-template <typename F>
-void each_address(ReadTiles& p, const F& f) {
-  f(p.in.data), f(p.tiles.data), f(p.notes);
-}
-template <typename F>
-void each_address(WriteTiles& p, const F& f) {
-  each_address(p.filter, f), f(p.sums.data), f(p.corners.data), f(p.notes), f(p.marks);
-}
-template <typename F>
-void each_address(Depthwise& p, const F& f) {
-  f(p.in.data), f(p.out.data), f(p.weight), f(p.bias);
-}
-template <typename F>
-void each_address(Separable& p, const F& f) {
-  f(p.in.data), f(p.out.data), f(p.taps_x.data), f(p.taps_y.data), f(p.taps_z.data);
-  f(p.peers.above.data), f(p.peers.below.data);
-}
-template <typename F>
-void each_address(Box& p, const F& f) {
-  f(p.in.data), f(p.out.data), f(p.peers.above.data), f(p.peers.below.data);
-}
-template <typename F>
-void each_address(BoxDepth& p, const F& f) {
-  f(p.sums.data), f(p.out.data);
-}
-template <typename F>
-void each_address(Combine& p, const F& f) {
-  for (int i = 0; i < p.windows; ++i) f(p.sums[i].data);
-  f(p.centre.data), f(p.out.data);
-}
-template <typename F>
-void each_address(Fused& p, const F& f) {
-  f(p.in.data), f(p.out.data), f(p.peers.above.data), f(p.peers.below.data);
-  for (Stage& s : std::span(p.stages, p.count))
-    for (int i = 0; i < s.windows; ++i) f(s.taps_x[i].data), f(s.taps_y[i].data), f(s.taps_z[i].data);
-}
 
 // The launch of a decision, on the memory of any replay.
 template <typename Problem>

@@ -42,7 +42,6 @@ struct CausalUpdate {
   bool silu;
 };
 
-// f(address) for every address of memory that a problem holds (graph/record_launch.h).
 template <typename F>
 void each_address(CausalConv& p, const F& f) {
   f(p.x.data), f(p.out.data), f(p.before.data), f(p.after.data), f(p.weight), f(p.bias), f(p.sequences);

@@ -20,7 +20,6 @@ struct WeightGradient {
   int64_t multiplier() const { return grad.c / in.c; }
 };
 
-// f(address) for every address of memory that a problem holds (graph/record_launch.h).
 template <typename F>
 void each_address(WeightGradient& p, const F& f) {
   f(p.in.data), f(p.grad.data), f(p.weight), f(p.bias);
