@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from torch_conv._timing import queue_sampler, turns
+from torch_conv.bench.timing import queue_sampler, turns
 
 FORMATS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from torch_conv._files import reason
-from torch_conv._usage import UsageError
+from torch_conv.bench.files import reason
+from torch_conv.bench.usage import UsageError
 
 LIBRARY_REFUSAL = re.compile(r"[a-z]\w*: ")  # it begins with the function's name
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from torch_conv._files import check_file, write_json
-from torch_conv._usage import UsageError
 from torch_conv.bench.common import Row
 from torch_conv.bench.compare import SLOWER, changes, lines, older_run, ratios
 from torch_conv.bench.families import NAMES, family_named
+from torch_conv.bench.files import check_file, write_json
 from torch_conv.bench.pairs import Pair
 from torch_conv.bench.results import Results, as_row, document, import_time, kept_rows, metadata
 from torch_conv.bench.running import measure_all
+from torch_conv.bench.usage import UsageError
 from torch_conv.cli import ladder, scaling, volume
 from torch_conv.cli._images import device_named
 

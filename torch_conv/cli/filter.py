@@ -10,7 +10,7 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv._usage import UsageError
+from torch_conv.bench.usage import UsageError
 from torch_conv.cli import add_force, printable, user_arguments, whole_number
 from torch_conv.cli._images import JPEG_QUALITY, check_depth, check_output, device_named, write_image
 from torch_conv.cli._pictures import BACKGROUNDS, read_picture

@@ -1,1 +1,1 @@
-"""The table of operators and the consumers that need no more than it."""
+"""What all folders share: the loaded library, the table of operators, questions to it, checks of arguments."""

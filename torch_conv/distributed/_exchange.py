@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from torch_conv._arguments import border_name
+from torch_conv.dispatch.borders import border_name
 from torch_conv.distributed._errors import ExchangeError, call_distributed
 from torch_conv.distributed._mesh_view import MeshView, mesh_view_of
 from torch_conv.distributed._progress import Progress, progress_of

@@ -9,7 +9,7 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 
-from torch_conv._symbols import is_known
+from torch_conv.dispatch.symbols import is_known
 from torch_conv.functional._composites import sum_dtype
 from torch_conv.functional._kernel_arguments import (
     Numbers,

@@ -7,7 +7,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from torch_conv._numbers import is_whole, kind_of
+from torch_conv.dispatch.numbers import is_whole, kind_of
 from torch_conv.functional._calls import check_out_dtype, public
 from torch_conv.functional._types import BroadcastingList1
 from torch_conv.split import SplitTensor, each_shard

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torch_conv._numbers import refuse_gradient, takes_tensor
+from torch_conv.dispatch.numbers import refuse_gradient, takes_tensor
 
 LARGE = 1 << 20  # pixels along an axis: more than the taps of any kernel
 

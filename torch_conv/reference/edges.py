@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torch_conv._arguments import per_axis
+from torch_conv.dispatch.numbers import per_axis
 from torch_conv.reference._extend import rounded
 from torch_conv.reference.filters import filter2d, filter3d
 
