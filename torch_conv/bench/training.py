@@ -186,4 +186,4 @@ def quick(device: str) -> list[Pair]:
     return [row for layout in cuda for row in (*weight_rows(*case, layout), *layer_rows(*case, layout))]
 
 
-FAMILY = Family("training", rows, quick, rounds=5)
+FAMILIES = (Family("training", rows, quick, rounds=5),)

@@ -57,7 +57,7 @@ def add_family(benchmarks: argparse._SubParsersAction, name: str, what: str) -> 
         name,
         help=what,
         description=f"Measure {what}. Every result is checked against float64; exit status 1 if one of this "
-        "library's is wrong or a row fails. What is not installed, fails or takes too long is left out and named.",
+        "library's is wrong or a row fails. Rivals that are not installed, fail or take too long are named, not timed.",
     )
     parser.add_argument(
         "--device", metavar="D", default="all", help="cpu, cuda, cuda:N or all (default: all there are)"

@@ -30,7 +30,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> None:
     check_file(args.output, args.force)
     from torch_conv.bench.documents import files_of, read
-    from torch_conv.bench.numbers import counted
+    from torch_conv.bench.formatting import counted
     from torch_conv.bench.progress import progress_bar
     from torch_conv.bench.usage import needed
 
