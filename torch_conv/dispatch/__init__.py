@@ -1,1 +1,1 @@
-"""What all folders share: the loaded library, the table of operators, questions to it, checks of arguments."""
+"""Shared by all folders: the loaded library, the table of operators, queries, and checks of arguments."""
