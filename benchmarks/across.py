@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torch_conv._timing import _play, rounds_of_queue, synchronize
+from torch_conv.bench.timing import _play, rounds_of_queue, synchronize
 
 MOST_NODES = 1000  # calls in one graph: each is some kernels and events a device
 

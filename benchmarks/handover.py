@@ -34,10 +34,10 @@ from handover_table import DTYPES
 from torch import Tensor
 
 import torch_conv
-from torch_conv._timing import median, sampler
 from torch_conv.bench.common import first_line
 from torch_conv.bench.results import metadata
 from torch_conv.bench.sampling import buffers_needed, once
+from torch_conv.bench.timing import median, sampler
 
 LAST = {"NHWC": torch.channels_last, "NDHWC": torch.channels_last_3d}
 # Ours and torch's differ by so much of the windows' sum of |taps|; float32 by torch may be TF32.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from report_tables import markdown, wrong
 
 from torch_conv.bench.documents import OURS, SCALING, Document, Row
-from torch_conv.bench.numbers import percent, ratio
+from torch_conv.bench.formatting import percent, ratio
 from torch_conv.bench.rows import CONVS, FILTER, us
 
 # (what a reader calls it, the benchmark, the name of its row)

@@ -7,7 +7,7 @@ from math import prod
 from report_tables import markdown, wrong
 
 from torch_conv.bench.documents import Document, Row
-from torch_conv.bench.numbers import duration, percent, ratio
+from torch_conv.bench.formatting import duration, percent, ratio
 from torch_conv.bench.rows import CONVS, PARTS, time, us
 
 Parts = dict[str, list[Row]]  # the rows by the part of scaling.py

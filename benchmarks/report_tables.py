@@ -8,7 +8,7 @@ from typing import Any
 
 from torch_conv.bench.copies import COPIES
 from torch_conv.bench.documents import OURS, Document, Row
-from torch_conv.bench.numbers import duration, percent, ratio
+from torch_conv.bench.formatting import duration, percent, ratio
 from torch_conv.bench.rows import fastest, gain, own_chain, time, us
 
 # The convolution that a benchmark's rows are compared with, where it is not F.conv2d.

@@ -23,9 +23,9 @@ from scaling_filters import filter_named
 from scaling_rows import Row, Task, Timing, image
 from torch import Tensor
 
-from torch_conv._timing import rounds_of_queue, synchronize
 from torch_conv.bench.common import first_line
 from torch_conv.bench.rivals import cudnn
+from torch_conv.bench.timing import rounds_of_queue, synchronize
 
 BORDER = "constant"  # the only one that DTensor's convolution knows
 LIMIT_S = 30  # of one collective

@@ -15,9 +15,9 @@ from across import graph_sampler
 from torch import Tensor
 
 import torch_conv
-from torch_conv._timing import QUEUE_SECONDS, enqueue_seconds, queue_sampler, synchronize
 from torch_conv.bench.common import first_line
 from torch_conv.bench.sampling import buffers_needed
+from torch_conv.bench.timing import QUEUE_SECONDS, enqueue_seconds, queue_sampler, synchronize
 
 HOST_BELOW_S = 5e-3  # nobody asks for the host's time of a longer call
 HALF = 5e-4  # a unit of float16 below 1

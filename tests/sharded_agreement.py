@@ -10,7 +10,7 @@ from sharded_group import BORDERS, case, check, part_of, refused, spread, verifi
 from torch.distributed.tensor import DTensor, Partial, Shard
 
 import torch_conv.distributed as sharded
-from torch_conv.reference._extend import _source
+from torch_conv.reference._extend import source_of
 
 # Gradients, refusals, agreement
 
@@ -163,7 +163,7 @@ def halos(g):
                 got = sharded.halo_exchange(local, g.mesh(), dim - 3, before, after, border, value=1.0)
                 at = torch.arange(low - before, low + rows[g.rank] + after)
                 inside = ((at >= 0) & (at < n)).view([-1 if i == dim else 1 for i in range(3)])
-                source = at.clamp(0, n - 1) if border == "constant" else _source(at, n, border)
+                source = at.clamp(0, n - 1) if border == "constant" else source_of(at, n, border)
                 taken = whole.cpu().to(torch.float64).index_select(dim, source)
                 if border == "constant":
                     taken = torch.where(inside, taken, 1.0)

@@ -46,7 +46,7 @@ def test_the_path_that_programs_without_python_load(tmp_path):
     done = run_python(code, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "18.0 False\n"
-    examples = doctest.testmod(torch_conv._library, extraglobs={"torch_conv": torch_conv})
+    examples = doctest.testmod(torch_conv.dispatch.library, extraglobs={"torch_conv": torch_conv})
     assert examples.attempted == 2 and not examples.failed
 
 

@@ -31,7 +31,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from conftest import ROOT, needs_built_checkout  # whose sys.path the processes that are started here get
 
-from torch_conv.reference._extend import _source
+from torch_conv.reference._extend import source_of
 from torch_conv.sharding.geometry import BORDERS, Footprint, chunk_bounds, piece_for
 
 GROUP_TIMEOUT = 30  # seconds that a rank waits for the others
@@ -180,7 +180,7 @@ def test_pieces_read_what_the_whole_image_reads():
 
 
 def _repeating(name: str):
-    return lambda at, n: _source(at.flatten(), n, name).view(at.shape)
+    return lambda at, n: source_of(at.flatten(), n, name).view(at.shape)
 
 
 # The rows that a border policy reads; -1 for its value

@@ -9,7 +9,7 @@ from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
-from torch_conv._failures import is_machine_failure
+from torch_conv.dispatch.failures import is_machine_failure
 from torch_conv.functional._refusals import refusal_of
 
 # The messages of torch 2.11 to 2.15.

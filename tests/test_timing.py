@@ -12,7 +12,7 @@ from statistics import median
 import pytest
 import torch
 
-from torch_conv import _timing
+from torch_conv.bench import timing
 from torch_conv.bench.sampling import in_turn, known
 
 
@@ -72,20 +72,20 @@ SLOW_HOSTS = [(5e-6, 4e-3), (1e-3, 12e-3), (5e-6, 30e-3), (5e-3, 38e-3)]  # of t
 
 @pytest.mark.parametrize(("device", "host"), [*FAST_HOSTS, *SLOW_HOSTS])
 def test_the_device_alone_is_timed(machine, device, host):
-    sample = _timing.sampler(lambda: machine.launch(device, host), "cuda", graph=False)
+    sample = timing.sampler(lambda: machine.launch(device, host), "cuda", graph=False)
     assert sample() == pytest.approx(device)
 
 
 def test_a_single_call_behind_each_kernel_is_repeated(machine):
     """The first of three finds caches cold, as another candidate left them; it is not their median."""
     cold = iter([])
-    sample = _timing.sampler(lambda: machine.launch(next(cold, 5e-3), 30e-3), "cuda", graph=False)
+    sample = timing.sampler(lambda: machine.launch(next(cold, 5e-3), 30e-3), "cuda", graph=False)
     cold = iter([9e-3])
     assert sample() == pytest.approx(5e-3)
 
 
 def test_a_host_slower_than_the_longest_kernel_is_timed(machine):
-    sample = _timing.sampler(lambda: machine.launch(5e-6, 50e-3), "cuda", graph=False)
+    sample = timing.sampler(lambda: machine.launch(5e-6, 50e-3), "cuda", graph=False)
     machine.spins.clear()
     assert sample() == pytest.approx(50e-3, rel=0.01)
     assert set(machine.spins) == {0}
@@ -93,7 +93,7 @@ def test_a_host_slower_than_the_longest_kernel_is_timed(machine):
 
 def test_one_slow_moment_of_the_host_does_not_count(machine):
     hosts = iter([40e-6] * 1000)
-    sample = _timing.sampler(lambda: machine.launch(5e-6, next(hosts)), "cuda", graph=False)
+    sample = timing.sampler(lambda: machine.launch(5e-6, next(hosts)), "cuda", graph=False)
     hosts = iter([40e-6] * 20 + [50e-3] + [40e-6] * 1000)
     assert sample() == pytest.approx(5e-6)
 
@@ -103,7 +103,7 @@ def test_a_call_that_waits_is_timed_with_its_host(machine):
         machine.launch(5e-6, 40e-6)
         machine.wait()
 
-    sample = _timing.sampler(call, "cuda", graph=False)
+    sample = timing.sampler(call, "cuda", graph=False)
     machine.spins.clear()
     assert sample() == pytest.approx(45e-6, rel=0.1)
     assert set(machine.spins) == {0}
@@ -117,10 +117,10 @@ def test_queues_go_over_all_buffers(machine):
         machine.launch(5e-6, 40e-6)
         made.append(i)
 
-    sample = _timing.sampler([partial(call, i) for i in range(40)], "cuda", graph=False, warmup=1)
+    sample = timing.sampler([partial(call, i) for i in range(40)], "cuda", graph=False, warmup=1)
     before = len(made)
     sample()
-    assert len(made) == before + _timing.QUEUES * _timing.ENQUEUED
+    assert len(made) == before + timing.QUEUES * timing.ENQUEUED
     assert made == [i % 40 for i in range(len(made))]
 
 
@@ -184,14 +184,14 @@ def test_calls_that_refuse_capture_are_timed_without_their_host(cuda, graph):
             pass
         return result
 
-    sample = _timing.sampler(refusing, cuda, graph=graph)
+    sample = timing.sampler(refusing, cuda, graph=graph)
     # Some 45 us, or a few times that on a GPU that others use; no memory reads and writes 64 MiB in 10.
     assert 1e-5 < median(sample() for _ in range(7)) < 4e-3
 
 
 def test_timed_calls_take_turns():
     made = []
-    times = _timing.time_call([lambda: made.append("a"), lambda: made.append("b")], "cpu", repeats=4, warmup=1)
+    times = timing.time_call([lambda: made.append("a"), lambda: made.append("b")], "cpu", repeats=4, warmup=1)
     assert len(times) == 4
     assert min(times) > 0
     assert made[::2] == ["a"] * (len(made) // 2)
@@ -199,21 +199,21 @@ def test_timed_calls_take_turns():
 
 
 def test_the_cpu_is_warm_before_the_first_sample(monkeypatch):
-    _timing.warm_cpu.cache_clear()
-    monkeypatch.setattr(_timing, "WARMING_SECONDS", 0.05)
+    timing.warm_cpu.cache_clear()
+    monkeypatch.setattr(timing, "WARMING_SECONDS", 0.05)
     added, add = [], torch.add
     monkeypatch.setattr(torch, "add", lambda *args, **kwargs: added.append(len(made)) or add(*args, **kwargs))
     made = []
-    _timing.time_call(lambda: made.append("a"), "cpu", repeats=2)
+    timing.time_call(lambda: made.append("a"), "cpu", repeats=2)
     assert added and not any(added)  # all before the first call
     count = len(added)
-    _timing.time_call(lambda: made.append("b"), "cpu", repeats=2)
+    timing.time_call(lambda: made.append("b"), "cpu", repeats=2)
     assert len(added) == count
 
 
 @pytest.mark.cuda
 def test_timing_without_capture(cuda):
     image = torch.rand(32, 32, device=cuda)
-    captured = _timing.time_call(lambda: image + 1, cuda, repeats=3)
-    looped = _timing.time_call(lambda: (image + 1).sum().item(), cuda, repeats=3)  # synchronises: cannot be captured
+    captured = timing.time_call(lambda: image + 1, cuda, repeats=3)
+    looped = timing.time_call(lambda: (image + 1).sum().item(), cuda, repeats=3)  # synchronises: cannot be captured
     assert 0 < max(captured) < min(looped)

@@ -8,14 +8,14 @@ torch.Size([1, 3, 64, 64])
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from torch_conv import _library
+from torch_conv.dispatch import library
 
-_library.load()  # registers torch.ops.torch_conv, which the imports below use
+library.load()  # registers torch.ops.torch_conv, which the imports below use
 
 from torch_conv import autograd, functional, kernels, reference  # noqa: E402
-from torch_conv._explain import explain, prepare  # noqa: E402
-from torch_conv._library import library_path  # noqa: E402
 from torch_conv.dispatch import autocast, batching, flops  # noqa: E402
+from torch_conv.dispatch.explain import explain, prepare  # noqa: E402
+from torch_conv.dispatch.library import library_path  # noqa: E402
 from torch_conv.fakes import registration as fakes  # noqa: E402
 from torch_conv.functional import *  # noqa: E402, F403
 from torch_conv.split import SplitTensor, split  # noqa: E402

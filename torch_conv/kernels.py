@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv._numbers import refuse_gradient
-from torch_conv._prepare_kernel import prepare
-from torch_conv._symbols import is_known
+from torch_conv.dispatch.numbers import refuse_gradient
+from torch_conv.dispatch.symbols import is_known
+from torch_conv.functional._prepare_kernel import prepare
 
 __all__ = [
     "box",

@@ -50,7 +50,7 @@ void define_with_out(StableLibrary& m, const std::string& schema) {
 // The operators of csrc/sharding.
 STABLE_TORCH_LIBRARY(torch_conv, m) {
   // The geometry of shards (sharding/geometry.h). A footprint is seven numbers (api/query.h).
-  m.def("_borders() -> str[]");  // names in the order of Border (core/border.h)
+  m.def("_borders() -> str[]");  // "constant zeros": a name and its aliases, in the order of Border (core/border.h)
   m.def("_shard_runs(int low, int high, int[] bounds, int border) -> int[]");
   m.def("_shard_piece(int first, int last, int rows, int[] footprint, int[] held) -> int[]");
   m.def("_shards_read(int[] sizes, int[] footprint) -> int[]");

@@ -105,11 +105,6 @@ struct FootprintOfQuery {
   Border border;
 };
 
-std::vector<std::string> borders() {
-  const std::vector<const char*> names = border_names();
-  return {names.begin(), names.end()};
-}
-
 // Four numbers a run.
 Sizes shard_runs(int64_t low, int64_t high, Sizes bounds, int64_t border) {
   Sizes numbers;
@@ -146,7 +141,7 @@ Sizes shards_read(Sizes sizes, Sizes footprint) {
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
-  m.impl("_borders", boxed<&borders, "_borders">);
+  m.impl("_borders", boxed<&borders_with_aliases, "_borders">);
   m.impl("_shard_runs", boxed<&shard_runs, "_shard_runs">);
   m.impl("_shard_piece", boxed<&shard_piece, "_shard_piece">);
   m.impl("_shards_read", boxed<&shards_read, "_shards_read">);

@@ -77,23 +77,27 @@ ScalarType scalar_type_of(Dtype dtype) {
   __builtin_unreachable();
 }
 
-std::vector<const char*> border_names() {
-  std::vector<const char*> names;
-  for (int i = 0; i < kBorders; ++i) names.push_back(name_of(Border(i)));
-  return names;
+// The names in other libraries; docs/conventions.md has the table.
+static constexpr std::pair<const char*, Border> kBorderAliases[] = {
+    {"zeros", Border::constant},        {"edge", Border::replicate},      {"nearest", Border::replicate},
+    {"mirror", Border::reflect},        {"reflect_101", Border::reflect}, {"reflect101", Border::reflect},
+    {"wrap", Border::circular},         {"grid-wrap", Border::circular},  {"reflect_1001", Border::symmetric},
+    {"grid-mirror", Border::symmetric},
+};
+
+std::vector<std::string> borders_with_aliases() {
+  std::vector<std::string> rows;
+  for (int i = 0; i < kBorders; ++i) rows.push_back(name_of(Border(i)));
+  for (const auto& [alias, border] : kBorderAliases) rows[int(border)].append(" ").append(alias);
+  return rows;
 }
 
 Border border_of(const char* op, const std::string& name) {
-  // The names in other libraries; docs/conventions.md has the table.
-  static constexpr std::pair<const char*, Border> aliases[] = {
-      {"zeros", Border::constant},        {"edge", Border::replicate},      {"nearest", Border::replicate},
-      {"mirror", Border::reflect},        {"reflect_101", Border::reflect}, {"reflect101", Border::reflect},
-      {"wrap", Border::circular},         {"grid-wrap", Border::circular},  {"reflect_1001", Border::symmetric},
-      {"grid-mirror", Border::symmetric},
-  };
-  for (const auto& [alias, border] : aliases)
+  for (const auto& [alias, border] : kBorderAliases)
     if (name == alias) return border;
-  return Border(name_index(op, "border_type", name, border_names()));
+  std::vector<const char*> names;
+  for (int i = 0; i < kBorders; ++i) names.push_back(name_of(Border(i)));
+  return Border(name_index(op, "border_type", name, names));
 }
 
 bool is_valid_padding(const char* op, const std::string& padding) {

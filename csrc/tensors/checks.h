@@ -40,7 +40,7 @@ inline ScalarType accumulation_type(Dtype image) {
 }
 inline Dtype accumulation_dtype(Dtype image) { return image == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 
-std::vector<const char*> border_names();  // in the order of Border
+std::vector<std::string> borders_with_aliases();  // "constant zeros", in the order of Border
 Border border_of(const char* op, const std::string& name);
 bool is_valid_padding(const char* op, const std::string& padding);  // 'valid' true, 'same' false, else refused
 // The index of an argument's value among the allowed names; refuses other values.

@@ -12,14 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv._arguments import border_name, per_axis
-from torch_conv._symbols import surely
 from torch_conv.autograd._by_torch import convolution_backward
 from torch_conv.autograd._extension import extend, fold
 from torch_conv.autograd._node import ImageMetadata, in_transform, runs_eagerly, tensor_of
 from torch_conv.autograd._vjp import vjp
 from torch_conv.autograd._weights import depthwise_weight_gradients
+from torch_conv.dispatch.borders import border_name
+from torch_conv.dispatch.numbers import per_axis
 from torch_conv.dispatch.operators import Arguments
+from torch_conv.dispatch.symbols import surely
 from torch_conv.functional._convolve import ACTIVATIONS, ours_of_numbers, pads_of
 from torch_conv.functional._eager import eager
 

@@ -15,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_conv._symbols import surely
 from torch_conv.autograd._by_torch import convolution_backward
 from torch_conv.autograd._node import runs_eagerly
 from torch_conv.autograd._weights import depthwise_weight_gradients
+from torch_conv.dispatch.symbols import surely
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._composites import sum_dtype
 

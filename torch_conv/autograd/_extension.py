@@ -32,7 +32,11 @@ class _Run(NamedTuple):
 
 
 def _runs(border: str, n: int, before: int, after: int) -> list[_Run]:
-    """The runs before and after an axis of n pixels, in order. C++ maps borders, except here, for symbolic sizes."""
+    """The runs before and after an axis of n pixels, in order.
+
+    C++ (sharding/geometry.h) maps borders of known sizes only. These formulas also serve sizes that torch.compile holds
+    as symbols, and `fold` sums the pixels of one run at once.
+    """
     if border == "replicate" or n == 1:
         runs = [_Run(-before, before, 0, 0), _Run(n, after, n - 1, 0)]
     elif border == "circular" and before <= n and after <= n:

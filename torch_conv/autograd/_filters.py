@@ -16,8 +16,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_conv._arguments import border_name, per_axis
-from torch_conv._symbols import surely
 from torch_conv.autograd._correlation import (
     StrideDilation,
     correlate,
@@ -29,7 +27,10 @@ from torch_conv.autograd._correlation import (
 )
 from torch_conv.autograd._extension import extend, fold
 from torch_conv.autograd._node import tensor_of
+from torch_conv.dispatch.borders import border_name
+from torch_conv.dispatch.numbers import per_axis
 from torch_conv.dispatch.operators import Arguments
+from torch_conv.dispatch.symbols import surely
 from torch_conv.functional._composites import sum_dtype
 
 

@@ -15,8 +15,8 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import Function, forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
-from torch_conv._tangents import REFUSAL, has_tangent
 from torch_conv.dispatch.operators import Arguments, Signature
+from torch_conv.dispatch.tangents import REFUSAL, has_tangent
 
 # formula(given, output, grad, wanted): the `wanted` gradients, by the arguments' names.
 Formula = Callable[..., Arguments]

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_conv._symbols import surely
 from torch_conv.autograd._vjp import vjp
 from torch_conv.dispatch.operators import Arguments
+from torch_conv.dispatch.symbols import surely
 from torch_conv.functional._composites import sum_dtype
 
 _TENSORS = ("x", "weight", "bias", "initial_states")

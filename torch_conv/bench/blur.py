@@ -16,10 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import torch_conv
+from torch_conv import kernels
 from torch_conv.bench.checks import correlate_axes
-from torch_conv.bench.common import TOLERANCE, Candidate, Row
+from torch_conv.bench.common import Candidate, Row, square
 from torch_conv.bench.families import Family
-from torch_conv.bench.filter2d_formats import conv2d_candidates, one_plane, planes, row_name, square
+from torch_conv.bench.filter2d_formats import conv2d_candidates, one_plane, planes, row_name
 from torch_conv.bench.rivals import absent, by_fft, cudnn, cupyx_candidate, kornia_candidate, opencv_candidate
 
 SIZES = (3, 5, 9, 15, 31, 63, 127, 255)
@@ -53,9 +54,8 @@ def gaussian_row(
 
     The layout is '' for planes, or 'NHWC'.
     """
-    sigma, r = 0.15 * k + 0.35, k // 2  # torchvision's and OpenCV's sigma for a size
-    taps = torch.exp(-0.5 * ((torch.arange(k, dtype=torch.float64) - r) / sigma) ** 2)
-    taps /= taps.sum()
+    sigma, r = kernels.default_sigma(k), k // 2  # torchvision's and OpenCV's for a size
+    taps = kernels.gaussian1d(k, sigma, dtype=torch.float64)
     floats = floats_of(dtype)
     own = taps.to(device, floats)
 
@@ -111,7 +111,6 @@ def gaussian_row(
         border="reflect",
         halo=r,
         taps=2 * k,
-        tolerance=TOLERANCE[dtype],
     )
 
 
@@ -166,7 +165,6 @@ def box_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = to
         border="constant",
         halo=after,
         taps=2,  # two additions a pixel and axis, whatever the size
-        tolerance=TOLERANCE[dtype],
     )
 
 
@@ -191,4 +189,4 @@ def of_sizes(device: str, side: int, sizes: Sequence[int], dtypes: Sequence[torc
     ]
 
 
-FAMILY = Family("blur", rows, quick)
+FAMILIES = (Family("blur", rows, quick),)

@@ -22,9 +22,9 @@ class Windows:
     def __init__(self, *windows: Sequence[Tensor], step: int = 1) -> None:
         self.windows, self.step = windows, step
         self.spatial, self.size = len(windows[0]), windows[0][0].numel()
-        self.numbers = [[taps.tolist() for taps in window] for window in windows]
+        self.taps = [[taps.tolist() for taps in window] for window in windows]
         self.rows = [[taps.float() for taps in window] for window in windows]
-        self.count = sum(t != 0 for window in self.numbers for taps in window for t in taps)  # taps that are not 0
+        self.count = sum(t != 0 for window in self.taps for taps in window for t in taps)  # taps that are not 0
         self._made: dict[tuple[torch.dtype, torch.device], tuple[Tensor, list[list[Tensor]]]] = {}
 
     def made_for(self, x: Tensor) -> tuple[Tensor, list[list[Tensor]]]:
@@ -69,7 +69,7 @@ def by_conv(x: Tensor, w: Windows, border: str) -> list[Tensor]:
 def by_slices(x: Tensor, w: Windows, border: str) -> list[Tensor]:
     """A pass per axis as a sum of shifted slices, which torch.compile turns into one kernel."""
     x, out = w.padded(x, border), []
-    for window in w.numbers:
+    for window in w.taps:
         y = x
         for axis in range(-1, -1 - w.spatial, -1):
             n = y.shape[axis] - w.size + 1

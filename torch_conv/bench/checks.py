@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from torch_conv.reference._extend import source_of
+
 SIDE = {1: 4096, 2: 64, 3: 32}  # of a crop, by the number of spatial dimensions
 
 Crop = tuple[tuple[slice, ...], Tensor]  # its place in the image, and its float64 values
@@ -72,25 +74,12 @@ def extended(image: Tensor, starts: Sequence[int], stops: Sequence[int], halo: i
     for axis, (start, stop, n) in enumerate(zip(starts, stops, image.shape, strict=True)):
         index = torch.arange(start - halo, stop + halo)
         outside.append(torch.nonzero((index < 0) | (index >= n))[:, 0])
-        piece = piece.index_select(axis, border_index(index, n, border).to(image.device))
+        piece = piece.index_select(axis, source_of(index, n, border).to(image.device))
     piece = piece.cpu().view(image.dtype).double()
     if border == "constant":
         for axis, index in enumerate(outside):
             piece.index_fill_(axis, index, 0.0)
     return piece
-
-
-def border_index(index: Tensor, n: int, border: str) -> Tensor:
-    if border in ("constant", "replicate"):
-        return index.clamp(0, n - 1)
-    if border == "circular":
-        return index.remainder(n)
-    if border == "symmetric":
-        index = index.remainder(2 * n)
-        return torch.minimum(index, 2 * n - 1 - index)
-    assert border == "reflect", border
-    index = index.remainder(max(2 * (n - 1), 1))
-    return torch.minimum(index, 2 * (n - 1) - index)
 
 
 def correlate(piece: Tensor, window: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ class Row:
     border: str
     halo: int
     taps: int  # useful multiply-adds per element of the input (taps of 0 do not count), direct or separable as ours
-    tolerance: float
+    tolerance: float | None = None  # by default that of the result's dtype
     spatial: int = 2
     resident: bool = False  # measured on one buffer, which L2 holds: small images
     memory_format: torch.memory_format = torch.contiguous_format
@@ -216,6 +216,7 @@ def summarised(
     rivals = [c.name for c in candidates if c.name in timings and c.name not in (*COPIES, OURS) and not c.own]
     rival = min(rivals, key=lambda name: timings[name].median_us, default=None)
     size = prod(row.shape) * row.dtype.itemsize
+    tolerance = TOLERANCE[row.out_dtype or row.dtype] if row.tolerance is None else row.tolerance
     flops, peak = 2 * row.taps * prod(row.shape), fma_peak(row.device)
     moved_bytes, share = round(2 * size * row.traffic), timings[copy].median_us * row.traffic / own.median_us
     return Result(
@@ -231,11 +232,24 @@ def summarised(
         fma_fraction=flops / (own.median_us * 1e-6) / peak if peak else None,
         best_rival=rival,
         speedup=timings[rival].median_us / own.median_us if rival else None,
-        correct=own.max_error is not None and own.max_error <= row.tolerance,
+        correct=own.max_error is not None and own.max_error <= tolerance,
         series=row.series,
         left_out=left_out,
         timings=timings,
     )
+
+
+def square(n: int) -> tuple[int, ...]:
+    return (1, 1, n, n)
+
+
+def cube(n: int) -> tuple[int, ...]:
+    return (1, 1, n, n, n)
+
+
+def extent(shape: tuple[int, ...]) -> str:
+    """The sizes of a row's name, without a single sample of one channel."""
+    return "x".join(map(str, shape[2:] if shape[:2] == (1, 1) else shape))
 
 
 def first_line(error: Exception) -> str:

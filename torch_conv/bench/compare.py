@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch_conv._usage import UsageError
 from torch_conv.bench.copies import COPIES
 from torch_conv.bench.documents import OURS, PAIRED, TIMED, read, with_timings
 from torch_conv.bench.results import Key, key_of
+from torch_conv.bench.usage import UsageError
 
 LEAST_NOISE = 0.03
 SLOWER = "SLOWER"

@@ -9,9 +9,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from torch_conv._files import reason
-from torch_conv._usage import UsageError
 from torch_conv.bench.copies import without_latency
+from torch_conv.bench.files import reason
+from torch_conv.bench.usage import UsageError
 
 Row = dict[str, Any]
 

@@ -12,7 +12,7 @@ from torch_conv.bench.pairs import Pair
 
 ROUNDS = 7
 
-# Each is a module of this folder, imported on demand.
+# Each is a module of this folder, imported on demand; depthwise.py holds all depthwise families.
 NAMES = {
     "filter2d": "filters of images: any window, Gaussians and boxes, in the formats that people have",
     "blur": "Gaussians and boxes over the size of the window, for each dtype",
@@ -40,5 +40,6 @@ class Family:
 
 
 def family_named(name: str) -> Family:
-    found: Family = importlib.import_module(f"torch_conv.bench.{name}").FAMILY
-    return found
+    module = importlib.import_module(f"torch_conv.bench.{'depthwise' if name.startswith('depthwise') else name}")
+    found: Sequence[Family] = module.FAMILIES
+    return next(family for family in found if family.name == name)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import torch
 
 from torch_conv.bench.blur import box_row, gaussian_row
-from torch_conv.bench.common import Row
+from torch_conv.bench.common import Row, square
 from torch_conv.bench.families import Family
-from torch_conv.bench.filter2d_formats import PHOTOS, dense_row, format_rows, square
+from torch_conv.bench.filter2d_formats import PHOTOS, dense_row, format_rows
 
 ODD = (*PHOTOS[:3], 1917)  # rows that start at any address
 
@@ -63,4 +63,4 @@ def quick(device: str) -> list[Row]:
     ]
 
 
-FAMILY = Family("filter2d", rows, quick, imports=True)
+FAMILIES = (Family("filter2d", rows, quick, imports=True),)

@@ -16,8 +16,8 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv.bench.checks import correlate
-from torch_conv.bench.common import SHORT, TOLERANCE, Candidate, Row
-from torch_conv.bench.rivals import conv_candidates, cudnn, cupyx_candidate, images, opencv_candidate
+from torch_conv.bench.common import SHORT, TOLERANCE, Candidate, Row, extent, square
+from torch_conv.bench.rivals import conv_candidates, cudnn, cupyx_correlate, images, opencv_candidate
 
 PHOTOS = (16, 3, 1080, 1920)
 ODD, EVEN = (7, 3, 1081, 1917), (7, 3, 1081, 1918)  # rows of 1918 elements start at even addresses, but not aligned
@@ -27,16 +27,11 @@ FLOAT, HALF, BFLOAT, BYTE, INT = torch.float32, torch.float16, torch.bfloat16, t
 planes = partial(images, spatial=2)
 
 
-def square(n: int) -> tuple[int, ...]:
-    return (1, 1, n, n)
-
-
 def row_name(
     op: str, window: tuple[int, int], dtype: torch.dtype, shape: tuple[int, ...], out: torch.dtype | None = None
 ) -> str:
-    size = shape[2:] if shape[:2] == (1, 1) else shape
-    numbers = f"{SHORT[dtype]} to {SHORT[out]}" if out else SHORT[dtype]
-    return f"{op} {window[0]}x{window[1]} {numbers} {'x'.join(map(str, size))}"
+    types = f"{SHORT[dtype]} to {SHORT[out]}" if out else SHORT[dtype]
+    return f"{op} {window[0]}x{window[1]} {types} {extent(shape)}"
 
 
 def conv2d_candidates(device: str, dtype: torch.dtype, call: Callable[[Tensor], Tensor]) -> list[Candidate]:
@@ -116,11 +111,7 @@ def dense_row(
         if device == "cpu" and theirs and (inner or channels == 1):
             found += opencv_candidate(partial(in_opencv, taps, dilation, result), photo=inner and channels > 1)
         elif one_plane(device, shape, dtype) and stride == dilation == 1 and kh % 2 and kw % 2:
-
-            def run(cupy: Any, ndimage: Any) -> Callable[[Any], Any]:
-                return partial(ndimage.correlate, weights=cupy.from_dlpack(own), mode="constant")
-
-            found += cupyx_candidate(run, spatial=2)
+            found += cupyx_correlate(own)
         return found
 
     centred = centred_window(taps, dilation)
@@ -247,7 +238,7 @@ def windows(device: str) -> list[Row]:
 
 
 def small(device: str) -> list[Row]:
-    """Images so small that what counts is the launch, and on the host the call."""
+    """Images so small that the time is that of the launch, and on the host that of the call."""
     row = partial(dense_row, device, resident=True, family="small")
     sides = (64, 256) if device == "cpu" else (64, 128, 256, 512)
     return [

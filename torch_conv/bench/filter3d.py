@@ -14,14 +14,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import torch_conv
+from torch_conv import kernels
+from torch_conv.bench.chains import rounded_to
 from torch_conv.bench.checks import correlate, correlate_axes
-from torch_conv.bench.common import SHORT, TOLERANCE, Candidate, Row
+from torch_conv.bench.common import SHORT, Candidate, Row, cube, extent
 from torch_conv.bench.families import Family
 from torch_conv.bench.rivals import (
     compiled,
     conv_candidates,
     cudnn,
     cupyx_candidate,
+    cupyx_correlate,
     images,
     kornia_candidate,
     scipy_candidate,
@@ -36,14 +39,9 @@ BRAIN = (1, 1, 197, 233, 189)  # a head at 1 mm; rows start at any address
 volumes = partial(images, spatial=3)
 
 
-def cube(n: int) -> tuple[int, ...]:
-    return (1, 1, n, n, n)
-
-
 def row_name(op: str, window: int | str, dtype: torch.dtype, shape: tuple[int, ...], border: str = "") -> str:
-    size = shape[2:] if shape[:2] == (1, 1) else shape
-    extent = window if isinstance(window, str) else f"{window}x{window}x{window}"
-    return f"{op} {extent} {SHORT[dtype]} {'x'.join(map(str, size))} {border}".rstrip()
+    sides = window if isinstance(window, str) else f"{window}x{window}x{window}"
+    return f"{op} {sides} {SHORT[dtype]} {extent(shape)} {border}".rstrip()
 
 
 def as_channels_last(x: Tensor) -> Tensor:
@@ -100,11 +98,7 @@ def dense_row(
     own = taps if taps.numel() <= 64 else on_device  # a small kernel on the CPU travels with the launch
     floating = dtype.is_floating_point
     weight = on_device[None, None].to(dtype if floating else torch.float32)
-    wanted, numbers = rivals.split(), taps.tolist()
-
-    def rounded(y: Tensor) -> Tensor:
-        limits = torch.iinfo(dtype)
-        return y.round().clamp(limits.min, limits.max).to(dtype)
+    wanted, nested_taps = rivals.split(), taps.tolist()
 
     def conv(x: Tensor, weight: Tensor) -> Tensor:
         y = x if floating else x.float()
@@ -112,11 +106,10 @@ def dense_row(
             y = F.conv3d(y, weight, padding=r)
         else:
             y = F.conv3d(F.pad(y, (r,) * 6, mode=border), weight)
-        return y if floating else rounded(y)
+        return rounded_to(dtype, y)
 
     def summed(x: Tensor) -> Tensor:
-        y = shifted_sum(x if floating else x.float(), numbers, spatial=3)
-        return y if floating else rounded(y)
+        return rounded_to(dtype, shifted_sum(x if floating else x.float(), nested_taps, spatial=3))
 
     def listed() -> list[Candidate]:
         out: list[Candidate] = []
@@ -131,11 +124,7 @@ def dense_row(
         if "kornia" in wanted:
             out += kornia_candidate(lambda filters: lambda x: filters.filter3d(x, on_device[None], border))
         if "cupyx" in wanted:
-
-            def run(cupy: Any, ndimage: Any) -> Callable[[Any], Any]:
-                return partial(ndimage.correlate, weights=cupy.from_dlpack(on_device), mode="constant")
-
-            out += cupyx_candidate(run, spatial=3)
+            out += cupyx_correlate(on_device)
         if "scipy" in wanted:
             window = taps.numpy()
             out += scipy_candidate(lambda nd: partial(nd.correlate, weights=window, mode="constant"), spatial=3)
@@ -152,7 +141,6 @@ def dense_row(
         border=border,
         halo=r,
         taps=int((taps != 0).sum()),
-        tolerance=TOLERANCE[dtype],
         spatial=3,
         resident=resident,
         series=series,
@@ -164,9 +152,8 @@ def dense_row(
 
 def gaussian_row(device: str, shape: tuple[int, ...], k: int, rivals: str = "", series: str = "") -> Row:
     """gaussian_blur3d, the last voxels repeated: torch as three 1-D convolutions."""
-    sigma, r = 0.15 * k + 0.35, k // 2
-    taps = torch.exp(-0.5 * ((torch.arange(k, dtype=torch.float64) - r) / sigma) ** 2)
-    taps /= taps.sum()
+    sigma, r = kernels.default_sigma(k), k // 2
+    taps = kernels.gaussian1d(k, sigma, dtype=torch.float64)
     own = taps.float().to(device)
     wanted = rivals.split()
 
@@ -192,7 +179,6 @@ def gaussian_row(device: str, shape: tuple[int, ...], k: int, rivals: str = "", 
         border="replicate",
         halo=r,
         taps=3 * k,
-        tolerance=TOLERANCE[torch.float32],
         spatial=3,
         series=series,
     )
@@ -240,7 +226,6 @@ def box_row(device: str, shape: tuple[int, ...], k: int, rivals: str = "") -> Ro
         border="constant",
         halo=r,
         taps=3,  # two additions a voxel and axis, whatever the size
-        tolerance=TOLERANCE[torch.float32],
         spatial=3,
     )
 
@@ -285,7 +270,6 @@ def gradient_row(device: str, shape: tuple[int, ...]) -> Row:
         border="replicate",
         halo=1,
         taps=3 * 2,
-        tolerance=TOLERANCE[torch.float32],
         spatial=3,
         traffic=2.0,
     )
@@ -352,4 +336,4 @@ def quick(device: str) -> list[Row]:
     ]
 
 
-FAMILY = Family("filter3d", rows, quick, budget_s=BUDGET_S)
+FAMILIES = (Family("filter3d", rows, quick, budget_s=BUDGET_S),)

@@ -18,7 +18,7 @@ from torch import Tensor
 import torch_conv
 from torch_conv import kernels
 from torch_conv.bench.chains import Engine, by_conv, by_ours, by_slices, rounded_to
-from torch_conv.bench.common import SHORT, TOLERANCE, Candidate, Row
+from torch_conv.bench.common import SHORT, TOLERANCE, Candidate, Row, cube, extent, square
 from torch_conv.bench.families import Family
 from torch_conv.bench.pipelines import (
     Job,
@@ -48,14 +48,6 @@ from torch_conv.bench.rivals import (
 BUDGET_S = 100.0  # after it rows have no rivals; the whole run stays below 120 s on an H200
 PHOTOS = (16, 3, 1080, 1920)
 V3 = "gaussian_sobel 3x3 l1 constant"  # the pipeline of the textbook's fused kernel
-
-
-def square(n: int) -> tuple[int, ...]:
-    return (1, 1, n, n)
-
-
-def cube(n: int) -> tuple[int, ...]:
-    return (1, 1, n, n, n)
 
 
 def row(
@@ -115,10 +107,9 @@ def row(
         return found
 
     largest = 1.0 if dtype.is_floating_point else 255.0
-    extent = shape[2:] if shape[:2] == (1, 1) else shape
     types = SHORT[dtype] + (f" to {SHORT[out]}" if out else "")
     return Row(
-        name=f"{job.name} {types} {'x'.join(map(str, extent))}",
+        name=f"{job.name} {types} {extent(shape)}",
         device=device,
         shape=shape,
         dtype=dtype,
@@ -206,4 +197,4 @@ def quick(device: str) -> list[Row]:
     return [row(device, job, square(384), rivals=rivals) for job in jobs]
 
 
-FAMILY = Family("fused", rows, quick, budget_s=BUDGET_S)
+FAMILIES = (Family("fused", rows, quick, budget_s=BUDGET_S),)

@@ -92,4 +92,4 @@ def quick(device: str) -> list[Pair]:
     return [model_row(device, "replk_small", 1, layout, way) for layout in FORMATS for way in ways]
 
 
-FAMILY = Family("models", rows, quick)
+FAMILIES = (Family("models", rows, quick),)

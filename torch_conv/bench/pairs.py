@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from torch_conv._timing import queue_sampler, turns
+from torch_conv.bench.timing import in_rounds, queue_sampler
 
 FORMATS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 
@@ -56,8 +56,4 @@ def torch_at_its_best() -> Iterator[None]:
 
 def clocked(calls: Mapping[str, Callable[[], Any]], rounds: int, device: str) -> dict[str, list[float]]:
     """Seconds per call by the host's clock, in alternating queues of at least 20 ms."""
-    samplers = {name: queue_sampler(call, [device]) for name, call in calls.items()}
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _, name in turns(calls, rounds):
-        times[name].append(samplers[name]())
-    return times
+    return in_rounds({name: queue_sampler(call, [device]) for name, call in calls.items()}, rounds)

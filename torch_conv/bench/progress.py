@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from torch_conv._usage import needed
+from torch_conv.bench.usage import needed
 
 
 def progress_bar(still: bool = False) -> Any:

@@ -15,10 +15,9 @@ from typing import Any
 import torch
 
 import torch_conv
-from torch_conv import _files
-from torch_conv._usage import UsageError
-from torch_conv.bench import machine
+from torch_conv.bench import files, machine
 from torch_conv.bench.common import Result
+from torch_conv.bench.usage import UsageError
 
 PACKAGE = Path(torch_conv.__file__).resolve().parent.parent  # the import path of a fresh interpreter
 
@@ -73,7 +72,7 @@ def kept_rows(path: Path | None, benchmark: str, meta: dict[str, Any], keys: Seq
     Raises: UsageError, if the file is of another benchmark or machine.
     """
     kept: Kept = dict.fromkeys(keys)
-    if path is None or not path.exists() or _files.is_device(path):
+    if path is None or not path.exists() or files.is_device(path):
         return kept
     try:
         older = json.loads(path.read_text())

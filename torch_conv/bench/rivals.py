@@ -144,6 +144,14 @@ def cupyx_candidate(
     return [Candidate(name, run, prepare=prepare, result=partial(tensors, torch.from_dlpack), graph=False)]
 
 
+def cupyx_correlate(weights: Tensor) -> list[Candidate]:
+    """cupyx's correlation with a kernel on the GPU, zeros outside."""
+    return cupyx_candidate(
+        lambda cupy, ndimage: partial(ndimage.correlate, weights=cupy.from_dlpack(weights), mode="constant"),
+        weights.dim(),
+    )
+
+
 def opencv_candidate(make: Make, photo: bool = False) -> list[Candidate]:
     """`make(cv2)` on as many threads as torch has, where OpenCV is installed; of a plane, or of a photo (H, W, C)."""
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 from torch_conv.bench.documents import OURS, PAIRED, TIMED, Document, Row
-from torch_conv.bench.numbers import duration
+from torch_conv.bench.formatting import duration
 
 # Titles of the parts of scaling.py.
 PARTS = {

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from torch_conv._usage import UsageError
 from torch_conv.bench.common import Candidate, Row, Timing, first_line, make_image, measure
 from torch_conv.bench.families import Family
 from torch_conv.bench.launches import count
@@ -18,6 +17,7 @@ from torch_conv.bench.pairs import Pair
 from torch_conv.bench.progress import progress_bar
 from torch_conv.bench.results import Results, as_row
 from torch_conv.bench.sampling import keep_freed_memory
+from torch_conv.bench.usage import UsageError
 
 ABSENT = "not installed: "  # printed once, not for each row
 COUNTING_S = 20.0  # for counting the rivals' launches after the last row

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from torch_conv._timing import sampler, turns
+from torch_conv.bench.timing import sampler, turns
 
 HOST_CALLS = 20  # in one sample of host time; a stream holds far more launches before it blocks
 ENDLESS_S = 0.05  # a call that takes longer than this is timed by itself, once a round

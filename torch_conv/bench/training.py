@@ -19,10 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import torch_conv
-from torch_conv._timing import interleaved
 from torch_conv.bench.families import Family
 from torch_conv.bench.networks import make_model
 from torch_conv.bench.pairs import FORMATS, Pair, clocked
+from torch_conv.bench.timing import interleaved
 from torch_conv.nn import replace_depthwise
 
 # ConvNeXt's stages, MobileNet's and EfficientNet's windows and strides, RepLKNet's: shape, window, stride.
@@ -186,4 +186,4 @@ def quick(device: str) -> list[Pair]:
     return [row for layout in cuda for row in (*weight_rows(*case, layout), *layer_rows(*case, layout))]
 
 
-FAMILY = Family("training", rows, quick, rounds=5)
+FAMILIES = (Family("training", rows, quick, rounds=5),)

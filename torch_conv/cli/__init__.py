@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from torch_conv._files import reason
-from torch_conv._usage import UsageError
+from torch_conv.bench.files import reason
+from torch_conv.bench.usage import UsageError
 
 LIBRARY_REFUSAL = re.compile(r"[a-z]\w*: ")  # it begins with the function's name
 
@@ -54,7 +54,7 @@ def open_streams() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status: 0, or 2 after one sentence about what cannot be done."""
+    """Runs one command and returns its exit status: 0, or 2 after one sentence of refusal."""
     open_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for file names that the terminal cannot show

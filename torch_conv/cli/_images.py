@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from torch_conv._files import check_file, write_file
-from torch_conv._usage import UsageError, needed
+from torch_conv.bench.files import check_file, write_file
+from torch_conv.bench.usage import UsageError, needed
 
 DEEP_SUFFIXES = (".png", ".tif", ".tiff")
 SUFFIXES = (*DEEP_SUFFIXES, ".jpg", ".jpeg")

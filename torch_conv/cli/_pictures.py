@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv._files import reason
-from torch_conv._usage import UsageError, needed
+from torch_conv.bench.files import reason
+from torch_conv.bench.usage import UsageError, needed
 from torch_conv.cli._images import silent_libraries
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "TIFF")  # as Pillow calls them

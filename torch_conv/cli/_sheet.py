@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from torch_conv._files import write_file
+from torch_conv.bench.files import write_file
 
 # (top, left, side) of the enlarged piece, in fractions of the photo's height.
 CROPS = {"astronaut": (0.02, 0.28, 0.33), "retina": (0.35, 0.03, 0.25)}

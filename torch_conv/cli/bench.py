@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from torch_conv._files import check_file, write_json
-from torch_conv._usage import UsageError
 from torch_conv.bench.common import Row
 from torch_conv.bench.compare import SLOWER, changes, lines, older_run, ratios
 from torch_conv.bench.families import NAMES, family_named
+from torch_conv.bench.files import check_file, write_json
 from torch_conv.bench.pairs import Pair
 from torch_conv.bench.results import Results, as_row, document, import_time, kept_rows, metadata
 from torch_conv.bench.running import measure_all
+from torch_conv.bench.usage import UsageError
 from torch_conv.cli import ladder, scaling, volume
 from torch_conv.cli._images import device_named
 
@@ -57,7 +57,7 @@ def add_family(benchmarks: argparse._SubParsersAction, name: str, what: str) -> 
         name,
         help=what,
         description=f"Measure {what}. Every result is checked against float64; exit status 1 if one of this "
-        "library's is wrong or a row fails. What is not installed, fails or takes too long is left out and named.",
+        "library's is wrong or a row fails. Rivals that are not installed, fail or take too long are named, not timed.",
     )
     parser.add_argument(
         "--device", metavar="D", default="all", help="cpu, cuda, cuda:N or all (default: all there are)"

@@ -15,9 +15,9 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv._files import check_folder, make_folder
-from torch_conv._timing import time_call
-from torch_conv._usage import needed
+from torch_conv.bench.files import check_folder, make_folder
+from torch_conv.bench.timing import time_call
+from torch_conv.bench.usage import needed
 from torch_conv.cli import printable
 from torch_conv.cli._images import device_named, write_image
 from torch_conv.cli._pictures import read_picture

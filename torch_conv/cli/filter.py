@@ -10,12 +10,11 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv._usage import UsageError
+from torch_conv.bench.usage import UsageError
 from torch_conv.cli import add_force, printable, user_arguments, whole_number
 from torch_conv.cli._images import JPEG_QUALITY, check_depth, check_output, device_named, write_image
 from torch_conv.cli._pictures import BACKGROUNDS, read_picture
-
-BORDERS = ("reflect", "replicate", "symmetric", "circular", "constant", "skip", "zero_output")
+from torch_conv.dispatch.borders import BORDERS
 
 # Filters of more than one kernel: (image, size, sigma, border) -> image.
 FUNCTIONS: dict[str, Callable[[Tensor, int, float, str], Tensor]] = {
@@ -33,12 +32,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "filter",
         help="filter one photograph",
         description="Filter one photograph of 8 or 16 bits a channel: PNG, JPEG, GIF, WebP or TIFF in; PNG, TIFF or "
-        f"JPEG (quality {JPEG_QUALITY}, 8 bits) out, as OUT ends. What has 16 bits keeps them. Colours of a palette "
+        f"JPEG (quality {JPEG_QUALITY}, 8 bits) out, as OUT ends. Channels of 16 bits keep them. Colours of a palette "
         "become RGB, black and white become grey, and the picture is turned as its EXIF orientation says. Refused: "
         "several pictures in a file, CMYK, floating-point numbers, transparency without --background, and an OUT that "
         "exists without --force. EXIF data and colour profiles are not written.",
         epilog=f"{FILTERS} 'sobel' is the gradient's magnitude; the _x and _y windows keep only "
-        "positive slopes, as such images have no negative values.",
+        "positive slopes, because such images have no negative values.",
     )
     parser.add_argument("input", metavar="IN", type=Path, help="the photograph")
     parser.add_argument("output", metavar="OUT", type=Path, help="the filtered photograph, .png, .tif or .jpg")

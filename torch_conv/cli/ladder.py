@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from torch_conv._files import check_file, check_folder, make_folder, write_file, write_json
-from torch_conv._usage import UsageError, needed
+from torch_conv.bench.files import check_file, check_folder, make_folder, write_file, write_json
 from torch_conv.bench.ladder.running import document, leave_if_wrong, measure, show
 from torch_conv.bench.machine import metadata
+from torch_conv.bench.usage import UsageError, needed
 from torch_conv.cli import add_force, whole_number
 from torch_conv.cli._images import device_named
 

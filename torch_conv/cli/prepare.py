@@ -7,7 +7,7 @@ import argparse
 import torch
 
 import torch_conv
-from torch_conv._usage import UsageError
+from torch_conv.bench.usage import UsageError
 from torch_conv.cli import LARGEST, of_memory, user_arguments
 from torch_conv.cli._images import device_named
 from torch_conv.cli.filter import FILTERS, add_options, filter_of

@@ -14,13 +14,13 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv._files import check_file, write_json
-from torch_conv._timing import enqueue_seconds, queue_sampler
-from torch_conv._usage import UsageError
+from torch_conv.bench.files import check_file, write_json
 from torch_conv.bench.ladder.columns import Column
 from torch_conv.bench.ladder.running import document, leave_if_wrong, measure, show
 from torch_conv.bench.ladder.study import Bench, Row, Study
 from torch_conv.bench.machine import metadata
+from torch_conv.bench.timing import enqueue_seconds, in_rounds, queue_sampler
+from torch_conv.bench.usage import UsageError
 from torch_conv.cli import add_force, whole_number
 from torch_conv.cli._images import device_named
 
@@ -131,11 +131,7 @@ def measure_split(bench: Bench, case: tuple[str, int], devices: Sequence[torch.d
     if not same:
         bench.wrong.append(f"{name} {size}x{size}: the shards give other bits than the whole image")
     calls = {"one": [partial(function, x) for x in images], "split": [partial(function, s) for s in splits]}
-    samplers = {way: queue_sampler(each, devices) for way, each in calls.items()}
-    samples: dict[str, list[float]] = {way: [] for way in calls}
-    for _ in range(bench.rounds):
-        for way, sample in samplers.items():
-            samples[way].append(sample())
+    samples = in_rounds({way: queue_sampler(each, devices) for way, each in calls.items()}, bench.rounds)
     row: Row = {"filter": name, "size": size, "same": "yes" if same else "NO"}
     for way, each in calls.items():
         row[f"{way}_ms"] = 1e3 * median(samples[way])

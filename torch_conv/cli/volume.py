@@ -15,13 +15,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import torch_conv
-from torch_conv._files import check_file, write_json
-from torch_conv._timing import time_call
-from torch_conv._usage import UsageError
+from torch_conv.bench.files import check_file, write_json
 from torch_conv.bench.ladder.columns import COLUMNS
 from torch_conv.bench.ladder.running import document, leave_if_wrong, measure, show
 from torch_conv.bench.ladder.study import TOLERANCE, Bench, Row, Study, error
 from torch_conv.bench.machine import metadata
+from torch_conv.bench.timing import time_call
+from torch_conv.bench.usage import UsageError
 from torch_conv.cli import add_force, whole_number
 from torch_conv.cli._images import device_named
 

@@ -1,1 +1,1 @@
-"""The table of operators and the consumers that need no more than it."""
+"""Shared by all folders: the loaded library, the table of operators, queries, and checks of arguments."""

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from torch_conv._failures import is_machine_failure
+from torch_conv.dispatch.failures import is_machine_failure
 from torch_conv.dispatch.operators import OPERATORS, Operator, Signature, overload_of, split_name
 from torch_conv.fakes.shapes import channels_inner
 

@@ -20,8 +20,8 @@ from torch import _C, Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.distributed.tensor import DTensor
 
-from torch_conv._tangents import in_forward_mode
 from torch_conv.dispatch.operators import Arguments
+from torch_conv.dispatch.tangents import in_forward_mode
 from torch_conv.distributed._cached_call import CachedCall, is_on_gpu
 from torch_conv.distributed._errors import ExchangeError, RankError
 from torch_conv.distributed._exchange import Exchange, assembled, fetch

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.torch_version import TorchVersion
 
-from torch_conv._symbols import surely
+from torch_conv.dispatch.symbols import surely
 
 Ints = Sequence[int]
 DTYPES = {torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.int16, torch.uint16}

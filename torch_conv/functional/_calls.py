@@ -15,9 +15,9 @@ from torch import _C, Tensor
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.utils._pytree import tree_leaves
 
-from torch_conv._failures import is_machine_failure
-from torch_conv._numbers import refuse_fraction, refuse_gradients, takes_tensor
-from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
+from torch_conv.dispatch.failures import is_machine_failure
+from torch_conv.dispatch.numbers import refuse_fraction, refuse_gradients, takes_tensor
+from torch_conv.dispatch.tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.functional._channels_last import look, looks_of
 from torch_conv.functional._exporting import leaves_out_dtypes, without_dtype
 from torch_conv.functional._refusals import bare_name, refusal_of, wrong_type

@@ -217,9 +217,13 @@ def refuse_overlap(input: Tensor, out: Tensor) -> None:
     """Refuses overlapping memory as the operators do. TorchScript must skip it."""
     if torch.compiler.is_compiling() or input.numel() == 0 or out.numel() == 0:
         return
-    (a, a_end), (b, b_end) = _memory(input), _memory(out)
-    if a < b_end and b < a_end:
+    if overlap(input, out):
         raise RuntimeError("filter2d: out must not overlap input")  # public() puts the right name
+
+
+def overlap(a: Tensor, b: Tensor) -> bool:
+    (a_start, a_end), (b_start, b_end) = _memory(a), _memory(b)
+    return a.device == b.device and a_start < b_end and b_start < a_end
 
 
 def _memory(t: Tensor) -> tuple[int, int]:

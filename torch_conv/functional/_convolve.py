@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import _C, Tensor
 
-from torch_conv._explain import note, recording
-from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.dispatch.autocast import cast_all
+from torch_conv.dispatch.explain import note, recording
+from torch_conv.dispatch.tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.functional._router import (
     OPERATOR,
     OURS,

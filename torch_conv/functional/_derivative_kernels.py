@@ -4,18 +4,13 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional._gaussian_kernels import exact_tensor, outer
-from torch_conv.functional._kernel_cache import cached
+from torch_conv.functional._kernel_cache import with_cache
 from torch_conv.kernels import laplacian_kernel
 
 
+@with_cache
 def gradient_kernels(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> Tensor:
     """The derivative kernels x, y, or xx, xy, yy for order 2, as (2 | 3, k, k)."""
-    if not torch.jit.is_scripting():
-        return cached(_gradient_kernels, mode, order, normalized, dtype)
-    return _gradient_kernels(mode, order, normalized, dtype)
-
-
-def _gradient_kernels(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> Tensor:
     difference = [-1.0, 0.0, 1.0]
     if order == 1:
         smooth = [1.0, 2.0, 1.0]
@@ -42,14 +37,9 @@ def _gradient_kernels(mode: str, order: int, normalized: bool, dtype: torch.dtyp
     return kernels.to(dtype)
 
 
+@with_cache
 def gradient_kernels3d(mode: str, order: int, dtype: torch.dtype) -> Tensor:
     """The derivative kernels x, y, z, or xx, yy, zz, xy, yz, xz for order 2, as (3 | 6, 3, 3, 3)."""
-    if not torch.jit.is_scripting():
-        return cached(_gradient_kernels3d, mode, order, dtype)
-    return _gradient_kernels3d(mode, order, dtype)
-
-
-def _gradient_kernels3d(mode: str, order: int, dtype: torch.dtype) -> Tensor:
     one = exact_tensor([0.0, 1.0, 0.0])
     slope = exact_tensor([-0.5, 0.0, 0.5])
     if order == 1:
@@ -64,12 +54,7 @@ def _gradient_kernels3d(mode: str, order: int, dtype: torch.dtype) -> Tensor:
     return torch.stack(kernels).to(dtype)
 
 
+@with_cache
 def laplacian_taps(ky: int, kx: int, variant: str, dtype: torch.dtype) -> Tensor:
     """The raw taps (ky, kx) of a Laplacian."""
-    if not torch.jit.is_scripting():
-        return cached(_laplacian, ky, kx, variant, dtype)
-    return _laplacian(ky, kx, variant, dtype)
-
-
-def _laplacian(ky: int, kx: int, variant: str, dtype: torch.dtype) -> Tensor:
     return laplacian_kernel("laplacian", "kernel_size", ky, kx, variant).to(dtype)

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import _C, Tensor
 
-from torch_conv._explain import recording
-from torch_conv._failures import is_machine_failure
-from torch_conv._numbers import refuse_fraction, refuse_gradient
-from torch_conv._tangents import in_forward_mode
 from torch_conv.dispatch.autocast import autocast_dtype, cast_all
+from torch_conv.dispatch.explain import recording
+from torch_conv.dispatch.failures import is_machine_failure
+from torch_conv.dispatch.numbers import refuse_fraction, refuse_gradient
+from torch_conv.dispatch.tangents import in_forward_mode
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._convolve import (
     BY_TORCH,

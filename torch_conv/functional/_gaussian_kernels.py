@@ -9,7 +9,7 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 
-from torch_conv._symbols import is_known
+from torch_conv.dispatch.symbols import is_known
 from torch_conv.functional._composites import sum_dtype
 from torch_conv.functional._kernel_arguments import (
     Numbers,
@@ -20,7 +20,7 @@ from torch_conv.functional._kernel_arguments import (
     positive_triple,
     size_of,
 )
-from torch_conv.functional._kernel_cache import cached
+from torch_conv.functional._kernel_cache import cached, with_cache
 from torch_conv.functional._types import BroadcastingList2, BroadcastingList3
 from torch_conv.kernels import gaussian_of_symbols, gaussian_taps
 
@@ -154,25 +154,18 @@ def _unsharp_parts(
 ) -> list[Tensor]:
     y, x = _gaussian_pair("unsharp_mask", kernel_size, sigma, 4.0)
     delta_y, delta_x = _delta_like(y), _delta_like(x)
-    # Each term is a tensor times the number: torch.compile keeps no sum of numbers a symbol.
+    # Each term is a tensor times the number: torch.compile with_cache no sum of numbers a symbol.
     pixel, blurred = [delta_y + amount * delta_y, delta_x], [amount * y, x]
     if _is_dense(y.size(-1), x.size(-1), algorithm):
         return [(outer(pixel) - outer(blurred)).to(dtype)]
     return [y.to(dtype), x.to(dtype)]
 
 
+@with_cache
 def difference_parts(
     low_sigma: Numbers, high_sigma: Optional[Numbers], truncate: float, algorithm: str, dtype: torch.dtype
 ) -> list[Tensor]:
     """A Gaussian, padded with zeros to the size of a wider one, minus the wider one."""
-    if not torch.jit.is_scripting():
-        return cached(_difference_parts, low_sigma, high_sigma, truncate, algorithm, dtype)
-    return _difference_parts(low_sigma, high_sigma, truncate, algorithm, dtype)
-
-
-def _difference_parts(
-    low_sigma: Numbers, high_sigma: Optional[Numbers], truncate: float, algorithm: str, dtype: torch.dtype
-) -> list[Tensor]:
     name = "difference_of_gaussians"
     low = positive_pair(name, "low_sigma", low_sigma)
     high = [1.6 * low[0], 1.6 * low[1]]
@@ -186,14 +179,9 @@ def _difference_parts(
     return _sum_parts(narrow, [-wide_y, wide_x], algorithm, dtype)
 
 
+@with_cache
 def curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torch.dtype) -> list[Tensor]:
     """The second derivatives of a Gaussian along y and along x."""
-    if not torch.jit.is_scripting():
-        return cached(_curvature_parts, sigma, truncate, algorithm, dtype)
-    return _curvature_parts(sigma, truncate, algorithm, dtype)
-
-
-def _curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torch.dtype) -> list[Tensor]:
     sy, sx = positive_pair("gaussian_laplace", "sigma", sigma)
     y, x = _truncated_gaussian("gaussian_laplace", sy, truncate), _truncated_gaussian("gaussian_laplace", sx, truncate)
     return _sum_parts([_second_derivative(y, sy), x], [y, _second_derivative(x, sx)], algorithm, dtype)

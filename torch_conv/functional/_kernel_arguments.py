@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from torch_conv._symbols import fixed, holds
+from torch_conv.dispatch.symbols import fixed, holds
 from torch_conv.functional._calls import shape_text
 from torch_conv.functional._types import BroadcastingList2
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import _C, Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 MOST_BYTES = 16 << 20  # all kernels together
 _LARGEST = MOST_BYTES // 8  # the filter with a larger kernel takes far longer than its computation
@@ -39,6 +41,17 @@ def cached(make: Callable[..., Any], *numbers: Any) -> Any:
     return make(*numbers)
 
 
+def with_cache(make: Function) -> Function:
+    """`make` with the cache; TorchScript compiles `make` itself."""
+
+    @functools.wraps(make)
+    def call(*numbers: Any) -> Any:
+        return cached(make, *numbers)
+
+    call.__prepare_scriptable__ = lambda: make  # type: ignore[attr-defined]
+    return cast(Function, call)
+
+
 def is_plain() -> bool:
     """Whether nothing traces, fakes or wraps tensors."""
     return not (
@@ -50,7 +63,7 @@ def is_plain() -> bool:
 
 
 class _NotKeptError(Exception):
-    """Carries a kernel past the cache, which keeps no call that raises."""
+    """Carries a kernel past the cache, which with_cache no call that raises."""
 
 
 @functools.lru_cache(maxsize=None, typed=True)

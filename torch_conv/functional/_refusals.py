@@ -9,10 +9,10 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from torch_conv._failures import OUR_FAILURE, OUR_SENTENCE, is_machine_failure
-from torch_conv._numbers import gradient_refusal, takes_tensor
-from torch_conv._tangents import REFUSAL
 from torch_conv.dispatch.batching import UNSUPPORTED
+from torch_conv.dispatch.failures import OUR_FAILURE, OUR_SENTENCE, is_machine_failure
+from torch_conv.dispatch.numbers import gradient_refusal, takes_tensor
+from torch_conv.dispatch.tangents import REFUSAL
 from torch_conv.split import SplitTensor
 
 _SCHEMA_SENTENCE = re.compile(

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import _C, Tensor
 
-from torch_conv._numbers import is_whole, kind_of
-from torch_conv._symbols import fixed, is_known
-from torch_conv._tangents import has_tangent, in_forward_mode
+from torch_conv.dispatch.numbers import is_whole, kind_of
+from torch_conv.dispatch.symbols import fixed, is_known
+from torch_conv.dispatch.tangents import has_tangent, in_forward_mode
 from torch_conv.functional._tensors import is_partly_meta, why_not_ours
 
 OURS, TORCH, TORCH_IN_FORMAT, OPERATOR = range(4)  # in the order of `ConvRoute`; the operator decides or refuses

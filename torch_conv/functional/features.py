@@ -55,7 +55,7 @@ def structure_tensor(
     Equivalent to:
         `gx, gy = spatial_gradient(input, mode, border_type=border_type).unbind(-3)` and then
         `gaussian_blur2d(torch.stack([gx * gx, gx * gy, gy * gy], -3), kernel_size, sigma, border_type)`; for 'sobel'
-        it is 1/64 of what `skimage.feature.structure_tensor` returns, whose order is that of the axes y, x.
+        it is 1/64 of the result of `skimage.feature.structure_tensor`, whose order is that of the axes y, x.
 
     Source:
         W. Förstner and E. Gülch, A Fast Operator for Detection and Precise Location of Distinct Points, Corners and

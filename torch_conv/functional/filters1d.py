@@ -7,7 +7,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from torch_conv._numbers import is_whole, kind_of
+from torch_conv.dispatch.numbers import is_whole, kind_of
 from torch_conv.functional._calls import check_out_dtype, public
 from torch_conv.functional._types import BroadcastingList1
 from torch_conv.split import SplitTensor, each_shard
@@ -157,7 +157,7 @@ def filter1d(
     image = input
     if as_row:
         image = input.unsqueeze(-2)
-    elif from_end > 2:  # what lies behind `dim` becomes one row, what lies before it the planes
+    elif from_end > 2:  # dimensions after `dim` become one row, dimensions before it the planes
         image = input.flatten(axis + 1)
         image = image.flatten(0, axis - 1) if axis > 0 else image
     result = _filter2d(

@@ -2,12 +2,12 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from torch_conv._numbers import refuse_gradient, takes_tensor
+from torch_conv.dispatch.numbers import refuse_gradient, takes_tensor
 
 LARGE = 1 << 20  # pixels along an axis: more than the taps of any kernel
 
@@ -17,7 +17,19 @@ class Options(nn.Module):
 
     algorithm: str
 
-    def check_options(self, forward: Callable[[Tensor], Tensor], axes: int, like: Any = None) -> None:
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def keep_options(self, arguments: dict[str, Any]) -> None:
+        """Stores the constructor's arguments, all but tensors: lists as tuples, which cannot be changed later."""
+        for name, parameter in inspect.signature(_our_class(self)).parameters.items():
+            if not takes_tensor(parameter.annotation):
+                value = arguments[name]
+                value = as_float(value) if parameter.annotation is float else value
+                setattr(self, name, tuple(value) if isinstance(value, list) else value)
+
+    def check_options(self, axes: int, like: Any = None, forward: Callable[[Tensor], Tensor] | None = None) -> None:
         """Refuses invalid arguments in the function's sentence, under the class's name.
 
         `forward` runs on a batch of 0 channels with large planes, so it checks and computes nothing. `like` may be a
@@ -32,7 +44,7 @@ class Options(nn.Module):
         algorithm, self.algorithm = self.algorithm, "auto"
         try:
             with torch.no_grad():
-                forward(image)
+                ours.forward(self, image) if forward is None else forward(image)
         except (TypeError, ValueError) as error:
             sentence = str(error).partition(": ")[2]
             raise type(error)(f"{ours.__name__}: {sentence}") from None
@@ -53,11 +65,6 @@ class Options(nn.Module):
 def _our_class(module: nn.Module) -> type[nn.Module]:
     """The library's class; a class that derives from it may have other arguments."""
     return next(c for c in type(module).__mro__ if c.__module__.startswith("torch_conv.nn."))
-
-
-def as_tuple(value: Any) -> Any:
-    """A list as a tuple, which cannot be changed later."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 def as_float(number: Any) -> Any:

@@ -1,6 +1,7 @@
 """torch.nn's convolutions, computed by the functions of torch_conv."""
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Literal
 
@@ -56,6 +57,20 @@ class _Conv:
                 f"activation='{self.activation}', which comes before the norm"
             )
         super().register_parameter(name, param)  # type: ignore[misc]
+
+    def _call(self: Any, function: Callable[..., Tensor], input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return function(
+            input,
+            weight,
+            bias,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+            padding_mode=self.padding_mode,
+            algorithm=self.algorithm,
+            activation=self.activation,
+        )
 
     def extra_repr(self) -> str:
         text: str = super().extra_repr()  # type: ignore[misc]
@@ -116,18 +131,7 @@ class Conv1d(_Conv, nn.Conv1d):
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if not torch.jit.is_scripting():
-            return conv1d(
-                input,
-                weight,
-                bias,
-                self.stride,
-                self.padding,
-                self.dilation,
-                self.groups,
-                padding_mode=self.padding_mode,
-                algorithm=self.algorithm,
-                activation=self.activation,
-            )
+            return self._call(conv1d, input, weight, bias)
         return _conv1d(
             input,
             weight,
@@ -182,18 +186,7 @@ class Conv2d(_Conv, nn.Conv2d):
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if not torch.jit.is_scripting():
-            return conv2d(
-                input,
-                weight,
-                bias,
-                self.stride,
-                self.padding,
-                self.dilation,
-                self.groups,
-                padding_mode=self.padding_mode,
-                algorithm=self.algorithm,
-                activation=self.activation,
-            )
+            return self._call(conv2d, input, weight, bias)
         return _conv2d(
             input,
             weight,
@@ -243,18 +236,7 @@ class Conv3d(_Conv, nn.Conv3d):
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if not torch.jit.is_scripting():
-            return conv3d(
-                input,
-                weight,
-                bias,
-                self.stride,
-                self.padding,
-                self.dilation,
-                self.groups,
-                padding_mode=self.padding_mode,
-                algorithm=self.algorithm,
-                activation=self.activation,
-            )
+            return self._call(conv3d, input, weight, bias)
         return _conv3d(
             input,
             weight,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional.edges import laplacian, sobel, spatial_gradient
-from torch_conv.nn._options import Options, as_float, as_tuple
+from torch_conv.nn._options import Options
 
 
 class Sobel(Options):
@@ -48,14 +48,8 @@ class Sobel(Options):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.normalized = normalized
-        self.eps = as_float(eps)
-        self.border_type = border_type
-        self.padding = padding
-        self.value = as_float(value)
-        self.output_dtype = output_dtype
-        self.algorithm = algorithm
-        self.check_options(lambda image: Sobel.forward(self, image), 2)
+        self.keep_options(locals())
+        self.check_options(2)
 
     def forward(self, input: Tensor) -> Tensor:
         return sobel(
@@ -112,15 +106,8 @@ class SpatialGradient(Options):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.mode = mode
-        self.order = order
-        self.normalized = normalized
-        self.border_type = border_type
-        self.padding = padding
-        self.value = as_float(value)
-        self.output_dtype = output_dtype
-        self.algorithm = algorithm
-        self.check_options(lambda image: SpatialGradient.forward(self, image), 2)
+        self.keep_options(locals())
+        self.check_options(2)
 
     def forward(self, input: Tensor) -> Tensor:
         return spatial_gradient(
@@ -181,15 +168,8 @@ class Laplacian(Options):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.kernel_size = as_tuple(kernel_size)
-        self.border_type = border_type
-        self.normalized = normalized
-        self.variant = variant
-        self.padding = padding
-        self.value = as_float(value)
-        self.output_dtype = output_dtype
-        self.algorithm = algorithm
-        self.check_options(lambda image: Laplacian.forward(self, image), 2)
+        self.keep_options(locals())
+        self.check_options(2)
 
     def forward(self, input: Tensor) -> Tensor:
         return laplacian(

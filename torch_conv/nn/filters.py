@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from torch_conv.functional.filters import box_blur, filter2d
 from torch_conv.functional.volumes import filter3d
-from torch_conv.nn._options import Options, as_float, as_tuple
+from torch_conv.nn._options import Options
 
 
 class _KernelFilter(Options):
@@ -23,7 +23,7 @@ class _KernelFilter(Options):
         # Only the call knows the samples and channels of the image.
         leading = max(kernel.dim() - axes, 0)
         like = torch.zeros((1,) * leading + tuple(kernel.shape[leading:]), dtype=kernel.dtype, device="cpu")
-        self.check_options(lambda image: forward(image, like), axes)
+        self.check_options(axes, forward=lambda image: forward(image, like))
         if isinstance(kernel, nn.Parameter):
             self.kernel = kernel
         else:
@@ -79,16 +79,7 @@ class Filter2d(_KernelFilter):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.border_type = border_type
-        self.normalized = normalized
-        self.padding = padding
-        self.behaviour = behaviour
-        self.value = as_float(value)
-        self.anchor = as_tuple(anchor)
-        self.stride = as_tuple(stride)
-        self.dilation = as_tuple(dilation)
-        self.output_dtype = output_dtype
-        self.algorithm = algorithm
+        self.keep_options(locals())
         self.hold_kernel(kernel, 2, lambda image, kernel: Filter2d._correlate(self, image, kernel))
 
     def forward(self, input: Tensor) -> Tensor:
@@ -159,16 +150,7 @@ class Filter3d(_KernelFilter):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.border_type = border_type
-        self.normalized = normalized
-        self.behaviour = behaviour
-        self.padding = padding
-        self.value = as_float(value)
-        self.anchor = as_tuple(anchor)
-        self.stride = as_tuple(stride)
-        self.dilation = as_tuple(dilation)
-        self.output_dtype = output_dtype
-        self.algorithm = algorithm
+        self.keep_options(locals())
         self.hold_kernel(kernel, 3, lambda volume, kernel: Filter3d._correlate(self, volume, kernel))
 
     def forward(self, input: Tensor) -> Tensor:
@@ -234,16 +216,8 @@ class BoxBlur(Options):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.kernel_size = as_tuple(kernel_size)
-        self.border_type = border_type
-        self.separable = separable
-        self.normalized = normalized
-        self.anchor = as_tuple(anchor)
-        self.padding = padding
-        self.value = as_float(value)
-        self.output_dtype = output_dtype
-        self.algorithm = algorithm
-        self.check_options(lambda image: BoxBlur.forward(self, image), 2)
+        self.keep_options(locals())
+        self.check_options(2)
 
     def forward(self, input: Tensor) -> Tensor:
         return box_blur(

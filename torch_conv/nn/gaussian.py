@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from torch_conv.functional.smooth import gaussian_blur2d, unsharp_mask
 from torch_conv.functional.volumes import gaussian_blur3d
-from torch_conv.nn._options import Options, as_float, as_tuple
+from torch_conv.nn._options import Options, as_float
 
 
 class _Gaussian(Options):
@@ -69,16 +69,9 @@ class GaussianBlur2d(_Gaussian):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.kernel_size = as_tuple(kernel_size)
+        self.keep_options(locals())
         self.keep_sigma(sigma)
-        self.border_type = border_type
-        self.separable = separable
-        self.truncate = as_float(truncate)
-        self.padding = padding
-        self.value = as_float(value)
-        self.output_dtype = output_dtype
-        self.algorithm = algorithm
-        self.check_options(lambda image: GaussianBlur2d.forward(self, image), 2, sigma)
+        self.check_options(2, sigma)
 
     def forward(self, input: Tensor) -> Tensor:
         return gaussian_blur2d(
@@ -137,15 +130,9 @@ class GaussianBlur3d(_Gaussian):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.kernel_size = as_tuple(kernel_size)
+        self.keep_options(locals())
         self.keep_sigma(sigma)
-        self.border_type = border_type
-        self.truncate = as_float(truncate)
-        self.padding = padding
-        self.value = as_float(value)
-        self.output_dtype = output_dtype
-        self.algorithm = algorithm
-        self.check_options(lambda volume: GaussianBlur3d.forward(self, volume), 3, sigma)
+        self.check_options(3, sigma)
 
     def forward(self, input: Tensor) -> Tensor:
         return gaussian_blur3d(
@@ -202,15 +189,9 @@ class UnsharpMask(_Gaussian):
         algorithm: str = "auto",
     ) -> None:
         super().__init__()
-        self.kernel_size = as_tuple(kernel_size)
+        self.keep_options(locals())
         self.keep_sigma(sigma)
-        self.border_type = border_type
-        self.amount = as_float(amount)
-        self.padding = padding
-        self.value = as_float(value)
-        self.output_dtype = output_dtype
-        self.algorithm = algorithm
-        self.check_options(lambda image: UnsharpMask.forward(self, image), 2, sigma)
+        self.check_options(2, sigma)
 
     def forward(self, input: Tensor) -> Tensor:
         return unsharp_mask(

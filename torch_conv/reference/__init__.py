@@ -1,7 +1,7 @@
 """Slow, obviously right versions of every function in plain torch: the oracle of tests and documentation.
 
 Everything is summed in float64, tap by tap, on the extended image that the border describes, and rounded once.
-Signatures are those of `torch_conv` without what says how to compute (`algorithm`, `out`).
+Signatures are those of `torch_conv` without `algorithm` and `out`.
 
     >>> import torch
     >>> from torch_conv import reference

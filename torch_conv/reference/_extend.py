@@ -48,14 +48,14 @@ def extended(
         if n == 0 or image.numel() == 0:
             image = image.new_zeros(*image.shape[:dim], extent, *image.shape[dim:][1:])
         else:
-            image = image.index_select(dim, _source(position, n, border))
+            image = image.index_select(dim, source_of(position, n, border))
         inside = inside[..., None] & (position >= 0) & (position < n)
     if border in ("constant", "zero_output"):
         image = torch.where(inside, image, value if border == "constant" else 0.0)
     return image, inside
 
 
-def _source(position: Tensor, n: int, border: str) -> Tensor:
+def source_of(position: Tensor, n: int, border: str) -> Tensor:
     """The pixel that each position on an axis of n pixels reads, by writing out the repeated pattern."""
     row = list(range(n))
     if border == "reflect":

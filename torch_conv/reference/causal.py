@@ -28,9 +28,9 @@ def causal_conv1d(
     total = torch.zeros(x.shape, dtype=torch.float64, device=x.device)
     for j in range(k):
         seen = wide[..., j : j + length]
-        if seq_idx is not None:  # what stands before the start belongs to no sequence
-            numbers = F.pad(seq_idx, (k - 1, 0), value=-1)[:, j : j + length]
-            seen = torch.where((numbers == seq_idx)[:, None], seen, 0.0)
+        if seq_idx is not None:  # samples before the start belong to no sequence
+            sequences = F.pad(seq_idx, (k - 1, 0), value=-1)[:, j : j + length]
+            seen = torch.where((sequences == seq_idx)[:, None], seen, 0.0)
         total.addcmul_(taps[:, j], seen)
     out = _finished(total, bias, activation, x.dtype)
     if seq_idx is not None:

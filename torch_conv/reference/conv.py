@@ -8,24 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_conv._arguments import border_name, per_axis
+from torch_conv.dispatch.borders import border_name
+from torch_conv.dispatch.numbers import per_axis
 from torch_conv.reference._extend import accumulation, extended, reads, rounded
-
-
-def conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: str | int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    *,
-    padding_mode: str = "zeros",
-    activation: str | None = None,
-) -> Tensor:
-    """The result of `torch_conv.conv1d`."""
-    return _convolve(1, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
 
 
 def conv2d(
@@ -40,39 +25,8 @@ def conv2d(
     padding_mode: str = "zeros",
     activation: str | None = None,
 ) -> Tensor:
-    """The result of `torch_conv.conv2d`."""
-    return _convolve(2, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
-
-
-def conv3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: str | int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    *,
-    padding_mode: str = "zeros",
-    activation: str | None = None,
-) -> Tensor:
-    """The result of `torch_conv.conv3d`."""
-    return _convolve(3, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
-
-
-def _convolve(
-    axes: int,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: int | Sequence[int],
-    padding: str | int | Sequence[int],
-    dilation: int | Sequence[int],
-    groups: int,
-    padding_mode: str,
-    activation: str | None,
-) -> Tensor:
-    """The convolutions over the last `axes` dimensions."""
+    """The result of `torch_conv.conv1d`, `conv2d` or `conv3d`: a weight of 3, 4 or 5 dimensions says which."""
+    axes = weight.dim() - 2
     n, k, s, d = input.shape[-axes:], weight.shape[-axes:], per_axis(stride, axes), per_axis(dilation, axes)
     spare = [step * (size - 1) for size, step in zip(k, d, strict=True)]
     if padding == "same":  # an odd number of pixels to add puts one more after than before
@@ -98,3 +52,6 @@ def _convolve(
     if activation is not None:
         total = getattr(F, activation)(total)
     return rounded(total, input.dtype)
+
+
+conv1d = conv3d = conv2d

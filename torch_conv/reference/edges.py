@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torch_conv._arguments import per_axis
+from torch_conv.dispatch.numbers import per_axis
 from torch_conv.reference._extend import rounded
 from torch_conv.reference.filters import filter2d, filter3d
 
-# d/dx, or d2/dx2 and d2/dxdy, and what normalisation divides each window by. Those along y are transposed.
+# d/dx, or d2/dx2 and d2/dxdy, and the divisor by which each window is normalised. Those along y are transposed.
 _WINDOWS = {
     ("sobel", 1): [([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]], 8)],
     ("diff", 1): [([[0, 0, 0], [-1, 0, 1], [0, 0, 0]], 2)],

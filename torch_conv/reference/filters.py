@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torch_conv._arguments import border_name, per_axis
+from torch_conv.dispatch.borders import border_name
+from torch_conv.dispatch.numbers import per_axis
 from torch_conv.reference._extend import accumulation, extended, length, reads, rounded
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_conv._arguments import per_axis
+from torch_conv.dispatch.numbers import per_axis
 from torch_conv.reference.filters import filter2d, filter2d_separable, filter3d_separable
 
 Numbers = float | Sequence[float]

@@ -13,7 +13,7 @@ import torch
 from torch import _C, Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
-from torch_conv._explain import recording
+from torch_conv.dispatch.explain import recording
 from torch_conv.sharding.geometry import axes_of, footprints_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv._numbers import is_whole, kind_of
+from torch_conv.dispatch.numbers import is_whole, kind_of
 
 
 def check_tensor(name: str, argument: str, value: Any) -> None:

@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import _C, Tensor
 
+from torch_conv.dispatch.borders import BORDERS
 from torch_conv.dispatch.query import QueryMode
 
-# Called below all modes and transforms: gradients are traced, and an import may be.
+# Called below all modes and transforms: gradients are traced.
 _shard_runs = _C._dispatch_find_schema_or_throw("torch_conv::_shard_runs", "").redispatch_boxed
-_borders = _C._dispatch_find_schema_or_throw("torch_conv::_borders", "").redispatch_boxed
 _CPU = _C.DispatchKeySet(_C.DispatchKey.CPU)
-BORDERS = tuple(_borders(_CPU))  # in the order of their numbers
 
 
 class Footprint(NamedTuple):

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 
 import torch_conv
-from torch_conv._timing import time_call
 from torch_conv.bench.ladder.columns import COLUMNS
 from torch_conv.bench.ladder.study import Bench, Row, Study, Sweep, Tensor, copies, copy_percent, error
+from torch_conv.bench.timing import time_call
 
 MASK = 200  # pixels a side; tap MASK // 2 lies on the pixel
 BEFORE, AFTER = MASK // 2, MASK - 1 - MASK // 2

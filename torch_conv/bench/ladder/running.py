@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from torch_conv._usage import needed
 from torch_conv.bench.ladder.study import Bench, Row, Study
 from torch_conv.bench.progress import progress_bar
+from torch_conv.bench.usage import needed
 
 
 def measure(benchmark: str, bench: Bench, wanted: Sequence[Study]) -> dict[str, list[Row]]:

@@ -23,11 +23,11 @@ def ladder(signal: Tensor, kernel: Tensor, variant: str = "naive") -> Tensor:
 def measure_signal(bench: Bench, case: tuple[int, int]) -> Row:
     side, k = case
     signal, kernel = bench.image(side).reshape(1, 1, -1), kernels.gaussian1d(k)
-    numbers = signal.numel()
+    samples = signal.numel()
     ours = {"production": lambda: torch_conv.filter1d(signal, kernel, "constant")}
     rival = {"conv1d": partial(F.conv1d, signal, kernel[None, None].to(signal), padding=k // 2)}
-    row = bench.rungs(f"signal of {numbers}, {k} taps", signal, partial(ladder, kernel=kernel), ours, rival)
-    return row | {"numbers": numbers, "k": k}
+    row = bench.rungs(f"signal of {samples}, {k} taps", signal, partial(ladder, kernel=kernel), ours, rival)
+    return row | {"numbers": samples, "k": k}
 
 
 def signal(sweep: Sweep, cuda: bool) -> Study:

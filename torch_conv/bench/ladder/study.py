@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from torch_conv._timing import Function, interleaved, median, time_call
 from torch_conv.bench.ladder.columns import Column
+from torch_conv.bench.timing import Function, interleaved, median, time_call
 
 Row = dict[str, Any]
 Tensor = torch.Tensor

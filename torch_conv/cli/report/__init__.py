@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torch_conv._files import check_file, write_file
-from torch_conv._usage import UsageError
+from torch_conv.bench.files import check_file, write_file
+from torch_conv.bench.usage import UsageError
 from torch_conv.cli import add_force, printable
 
 
@@ -29,10 +29,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> None:
     check_file(args.output, args.force)
-    from torch_conv._usage import needed
     from torch_conv.bench.documents import files_of, read
-    from torch_conv.bench.numbers import counted
+    from torch_conv.bench.formatting import counted
     from torch_conv.bench.progress import progress_bar
+    from torch_conv.bench.usage import needed
 
     paths = files_of(args.results)
     if args.output.resolve() in [path.resolve() for path in paths]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_conv.bench.numbers import percent, ratio
+from torch_conv.bench.formatting import percent, ratio
 
 STYLE = """\
 :root { color-scheme: light; }

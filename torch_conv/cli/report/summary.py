@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torch_conv.bench.documents import HANDOVER, SCALING, TABLES, Document
-from torch_conv.bench.numbers import counted, duration
+from torch_conv.bench.formatting import counted, duration
 from torch_conv.bench.rows import Contest, contests, mean
 from torch_conv.cli.report import markup
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch_conv.bench.documents import HANDOVER, OURS, PAIRED, SCALING, TABLES, TIMED, Document, Row
-from torch_conv.bench.numbers import number, percent
+from torch_conv.bench.formatting import cell_text, percent
 from torch_conv.bench.rows import PARTS, WAYS, mean, time, us
 from torch_conv.cli.report import markup
 
@@ -101,4 +101,4 @@ def named_table(table: dict[str, Any]) -> str:
 def shown(key: str, value: Any) -> Any:
     if key == "copy_percent" and isinstance(value, float):
         return markup.Cell(markup.bar(max(value, 0) / 100), left=True)
-    return number(value)
+    return cell_text(value)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv._numbers import refuse_gradient
+from torch_conv.dispatch.numbers import refuse_gradient
 
 
 def whole(name: str, argument: str, value: Any, default: int = 0) -> int:

@@ -17,6 +17,7 @@ from torch_conv import functional
 from torch_conv.compat.cv2 import _arguments, _float64
 from torch_conv.compat.cv2._arguments import is_array, is_odd, is_scalar, tensor
 from torch_conv.fakes.shapes import in_order_of
+from torch_conv.functional._composites import overlap
 from torch_conv.functional._kernel_cache import is_plain
 from torch_conv.functional.filters import filter2d
 
@@ -114,7 +115,7 @@ class Call:
                 "torch.no_grad() or without dst"
             )
         whole, out = self.dst, target
-        if target is None or _overlap(self.image, target):  # OpenCV filters in place; the operators do not
+        if target is None or overlap(self.image, target):  # OpenCV filters in place; the operators do not
             makes_out = self.is_array or self.into_float64 or self._wants_bands(rows, delta)
             whole, out = self._fresh() if makes_out and self.is_plain and not wants_gradient else (None, None)
         try:
@@ -297,13 +298,3 @@ def _planes(image: Tensor) -> Tensor:
     if image.size(2) == 1:
         return image[:, :, 0]
     return image.permute(2, 0, 1).unsqueeze(0)
-
-
-def _overlap(a: Tensor, b: Tensor) -> bool:
-    (a_start, a_end), (b_start, b_end) = _memory(a), _memory(b)
-    return a.device == b.device and a_start < b_end and b_start < a_end
-
-
-def _memory(t: Tensor) -> tuple[int, int]:
-    last = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
-    return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()

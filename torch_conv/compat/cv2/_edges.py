@@ -12,7 +12,7 @@ from torch_conv.compat.cv2._arguments import whole
 from torch_conv.compat.cv2._call import BORDER_DEFAULT, OF_BOX, OF_FILTER2D, OF_PASSES, Call
 from torch_conv.compat.cv2._taps import derivative_rows, differences, laplacian_parts
 from torch_conv.functional._composites import correlate2d_sum
-from torch_conv.functional._gaussian_kernels import cached
+from torch_conv.functional._kernel_cache import cached
 from torch_conv.functional.filters import filter2d, filter2d_separable
 
 

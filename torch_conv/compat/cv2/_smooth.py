@@ -12,7 +12,7 @@ import torch
 from torch_conv.compat.cv2._arguments import truth
 from torch_conv.compat.cv2._call import ALGO_HINT_DEFAULT, BORDER_DEFAULT, OF_BOX, Call
 from torch_conv.compat.cv2._taps import gaussian_rows
-from torch_conv.functional._gaussian_kernels import cached
+from torch_conv.functional._kernel_cache import cached
 from torch_conv.functional.filters import box_blur, filter2d_separable
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_conv._tangents import in_forward_mode
+from torch_conv.dispatch.tangents import in_forward_mode
 
 # scipy keeps whatever byte a pass stores in an array of bool and reads it back as a number, so bool is stored as uint8.
 _STORED = {

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_conv._explain import note, recording
 from torch_conv.compat.scipy_ndimage._arrays import Kind
 from torch_conv.compat.scipy_ndimage._sums import Border, Weights, Window
+from torch_conv.dispatch.borders import BORDERS
+from torch_conv.dispatch.explain import note, recording
 from torch_conv.functional._refusals import refusal_of
-from torch_conv.sharding.geometry import BORDERS
 
 
 def passes(values: Tensor, lines: Sequence[tuple[Window, Border]], kind: Kind) -> Tensor:

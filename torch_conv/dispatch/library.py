@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-_CORE = Path(__file__).resolve().parent / "_C.abi3.so"
+_CORE = Path(__file__).resolve().parents[1] / "_C.abi3.so"
 
 
 def library_path() -> str:

@@ -26,7 +26,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
-def number(value: Any) -> str:
+def cell_text(value: Any) -> str:
     """A cell of a table whose columns the file names."""
     if value is None:
         return ""

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from torch_conv._usage import UsageError
+from torch_conv.bench.usage import UsageError
 
 
 def check_file(path: Path | None, force: bool) -> None:

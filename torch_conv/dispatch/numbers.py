@@ -6,10 +6,18 @@ integer, because torch would drop its fraction.
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any, TypeVar, get_args
 
 import torch
 from torch import Tensor
+
+Number = TypeVar("Number", int, float)
+
+
+def per_axis(value: Number | Sequence[Number], axes: int) -> list[Number]:
+    """Repeats a number, or the only number of a list, for every axis."""
+    return [value] * axes if isinstance(value, (int, float)) else list(value) * (axes // len(value))
 
 
 def gradient_refusal(name: str, argument: str, value: Any) -> ValueError | None:

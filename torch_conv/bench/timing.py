@@ -57,10 +57,14 @@ def interleaved(
     calls: Mapping[str, Function | Sequence[Function]], device: torch.device | str, *, rounds: int = 5, warmup: int = 3
 ) -> dict[str, list[float]]:
     """Times several operations in turn, round by round, so that a drifting clock rate affects all of them."""
-    samples = {name: sampler(fn, device, warmup=warmup) for name, fn in calls.items()}
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _, name in turns(calls, rounds):
-        times[name].append(samples[name]())
+    return in_rounds({name: sampler(fn, device, warmup=warmup) for name, fn in calls.items()}, rounds)
+
+
+def in_rounds(samplers: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """A sample of each in every round."""
+    times: dict[str, list[float]] = {name: [] for name in samplers}
+    for _, name in turns(samplers, rounds):
+        times[name].append(samplers[name]())
     return times
 
 
@@ -163,11 +167,11 @@ def _rounds(seconds: float, count: int, sample: float = SAMPLE_SECONDS, most: in
 @functools.cache
 def warm_cpu() -> None:
     """Keeps the CPU busy once a process, so that torch starts its threads and the clock rate rises."""
-    numbers = torch.rand(1 << 20)
-    result = torch.empty_like(numbers)
+    values = torch.rand(1 << 20)
+    result = torch.empty_like(values)
     end = time.perf_counter() + WARMING_SECONDS
     while time.perf_counter() < end:
-        torch.add(numbers, 1, out=result)
+        torch.add(values, 1, out=result)
 
 
 def _cpu_sampler(calls: list[Function], warmup: int) -> Callable[[], float]:
