@@ -63,6 +63,15 @@ TC_HD I map_index(I i, I n, Border border) {
   return -1;
 }
 
+// map_index() of `constant` and the mirrors for a position i less than n outside of the axis, by selects: for unrolled
+// code.
+constexpr int map_near(int i, int n, Border border) {
+  if (border == Border::constant) return i < 0 || i >= n ? -1 : i;
+  const int twice = border == Border::reflect ? 1 : 0;  // the element at the edge occurs once
+  if (i < 0) return border == Border::replicate ? 0 : -i - 1 + twice;
+  return i < n ? i : border == Border::replicate ? n - 1 : 2 * n - 1 - i - twice;
+}
+
 // map_index() for column x of a row of w values with `channels` interleaved channels. The result is the value of the
 // same channel in the mapped pixel.
 template <typename I>

@@ -47,25 +47,28 @@ __device__ __forceinline__ Pack<N, T> load_pack(const T* from) {
 }
 
 // A predicated store of 4, 8 or 16 bytes. A branch around the store takes more time, and the compiler may split the
-// store.
-template <int N, typename T>
+// store. kPassing: L2 evicts the bytes before others, because no kernel here reads them again.
+template <int N, typename T, bool kPassing = false>
 __device__ __forceinline__ void store_pack_if(bool condition, T* to, const Pack<N, T>& pack) {
+  static_assert(sizeof(pack) == 4 || sizeof(pack) == 8 || sizeof(pack) == 16);
   unsigned w[sizeof(pack) / 4];
   memcpy(w, &pack, sizeof(pack));
-  if constexpr (sizeof(pack) == 16)
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v4.b32 [%1], {%2, %3, %4, %5}; }" ::"r"(int(condition)),
-        "l"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
-        : "memory");
-  else if constexpr (sizeof(pack) == 8)
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v2.b32 [%1], {%2, %3}; }" ::"r"(int(condition)),
-                 "l"(to), "r"(w[0]), "r"(w[1])
-                 : "memory");
-  else if constexpr (sizeof(pack) == 4)
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b32 [%1], %2; }" ::"r"(int(condition)), "l"(to),
-                 "r"(w[0])
-                 : "memory");
-  else static_assert(sizeof(pack) == 8, "4, 8 or 16 bytes");
+#define TORCH_CONV_STORE(instruction, words, ...)                                                                   \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p " instruction " [%1], " words "; }" ::"r"(int(condition)), \
+               "l"(to), __VA_ARGS__                                                                                 \
+               : "memory")
+#define TORCH_CONV_STORE_WORDS(vector, words, ...)                                     \
+  if constexpr (kPassing) TORCH_CONV_STORE("st.global.cs" vector, words, __VA_ARGS__); \
+  else TORCH_CONV_STORE("st.global" vector, words, __VA_ARGS__)
+  if constexpr (sizeof(pack) == 16) {
+    TORCH_CONV_STORE_WORDS(".v4.b32", "{%2, %3, %4, %5}", "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]));
+  } else if constexpr (sizeof(pack) == 8) {
+    TORCH_CONV_STORE_WORDS(".v2.b32", "{%2, %3}", "r"(w[0]), "r"(w[1]));
+  } else {
+    TORCH_CONV_STORE_WORDS(".b32", "%2", "r"(w[0]));
+  }
+#undef TORCH_CONV_STORE_WORDS
+#undef TORCH_CONV_STORE
 }
 
 // A predicated store of one element: branches would separate the arithmetic around stores.

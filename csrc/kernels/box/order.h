@@ -44,7 +44,26 @@ TC_HD V block_sum(const V& r0, const V& r1, const V& r2, const V& r3, const V& r
   return ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7));
 }
 
-// V of output j of a group, one pixel at a time. row(i) is row t0 + i, in the accumulation type.
+// M of a group with more than 9 rows in a window. row(i) is row t0 + i, in the accumulation type.
+template <typename A, typename Row>
+TC_HD A middle_sum(const Row& row, int64_t kh) {
+  int64_t at = kGroup;
+  const int64_t rest = rest_of(kh);
+  A middle{};
+  if (rest > 0) {
+    middle = row(at);
+    for (int64_t i = 1; i < rest; ++i) middle = middle + row(at + i);
+    at += rest;
+  }
+  for (bool first = rest == 0; at < kh - 1; at += kGroup, first = false) {
+    const A block = block_sum<A>(row(at), row(at + 1), row(at + 2), row(at + 3), row(at + 4), row(at + 5), row(at + 6),
+                                 row(at + 7));
+    middle = first ? block : middle + block;
+  }
+  return middle;
+}
+
+// V of output j of a group, one pixel at a time.
 template <typename A, typename Row>
 TC_HD A column_sum(const Row& row, int64_t kh, int j) {
   if (one_chain(kh)) {
@@ -52,22 +71,10 @@ TC_HD A column_sum(const Row& row, int64_t kh, int j) {
     for (int64_t i = 1; i < kh; ++i) sum = sum + row(j + i);
     return sum;
   }
-  A lead = row(int64_t(kGroup - 1)), trail = row(kh - 1), middle{};
+  A lead = row(int64_t(kGroup - 1)), trail = row(kh - 1);
   for (int i = kGroup - 2; i >= j; --i) lead = row(int64_t(i)) + lead;
   for (int i = 1; i <= j; ++i) trail = trail + row(kh - 1 + i);
-  int64_t at = kGroup;
-  const int64_t rest = rest_of(kh);
-  if (rest > 0) {
-    middle = row(at);
-    for (int64_t i = 1; i < rest; ++i) middle = middle + row(at + i);
-    at += rest;
-  }
-  for (; at < kh - 1; at += kGroup) {
-    const A block = block_sum<A>(row(at), row(at + 1), row(at + 2), row(at + 3), row(at + 4), row(at + 5), row(at + 6),
-                                 row(at + 7));
-    middle = at == kGroup ? block : middle + block;
-  }
-  return kh == kGroup + 1 ? lead + trail : (lead + middle) + trail;
+  return kh == kGroup + 1 ? lead + trail : (lead + middle_sum<A>(row, kh)) + trail;
 }
 
 // 1 / count in two parts, hi below it: sum * hi + sum * lo is rounded once, and +-Inf times both stays +-Inf.

@@ -202,7 +202,7 @@ __device__ __forceinline__ void add_columns(const ByteRows<kReads, kPeers>& rows
       add(odd, row + N, there);
     }
     arrive(&barriers.full[stage]);
-    stage = stage + 1 == kByteStages ? 0 : stage + 1;
+    stage = next_slot(stage, kByteStages);
   }
 }
 

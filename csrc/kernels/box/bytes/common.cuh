@@ -5,6 +5,7 @@
 #include "kernels/box/bytes/memory.cuh"
 #include "kernels/box/bytes/params.h"
 #include "kernels/box/shared/barriers.cuh"
+#include "kernels/box/shared/common.cuh"
 
 namespace torch_conv::box {
 

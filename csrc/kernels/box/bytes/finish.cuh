@@ -3,7 +3,6 @@
 
 #include "kernels/box/bytes/common.cuh"
 #include "kernels/box/mean.h"
-#include "kernels/box/shared/common.cuh"
 
 namespace torch_conv::box {
 

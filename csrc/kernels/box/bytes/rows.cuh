@@ -184,7 +184,7 @@ __device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& str
       if (y < strip.y_end) store_row(a, strip, row, to, bytes);
       arrive(&barriers.empty[stage]);
     }
-    stage = stage + 1 == kByteStages ? 0 : stage + 1;
+    stage = next_slot(stage, kByteStages);
   }
 }
 

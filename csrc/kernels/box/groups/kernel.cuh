@@ -40,8 +40,8 @@ struct GroupColumn {
   }
 };
 
-// The sum over an axis of n of each pixel times its count in the window, in float64; `read(m)` is position m, `nothing`
-// the value outside where that is not 0.
+// The sum of a window of k pixels that is far longer than its axis of n (order.h: is_far), in float64: each pixel times
+// the number of times that the window reads it. read(m) is pixel m, `nothing` the value outside.
 template <typename A, typename Read>
 __device__ A far_sum(int first, int k, int n, Border border, A nothing, const Read& read) {
   double sum = 0;
@@ -54,14 +54,14 @@ __device__ A far_sum(int first, int k, int n, Border border, A nothing, const Re
   return A(nothing != 0 ? fma(double(outside), double(nothing), sum) : sum);
 }
 
-// V of one output whose window starts at row `first`, where kh is far.
+// V of one output whose window starts at row `first`, for windows far taller than the image.
 template <typename T, typename A>
 __device__ A far_column(const GroupColumn<T, A>& column, int first, int kh) {
   if (!column.first) return A(double(kh) * double(column.outside));
   return far_sum<A>(first, kh, column.height, column.border, column.outside, [&](int m) { return column[m]; });
 }
 
-// The sums of kh rows of the 8 outputs whose first window starts at row `top`: column_sum of all places.
+// V of all 8 outputs of a group whose first window starts at row `top`.
 template <typename T, typename A>
 __device__ void column_sums(const GroupArgs& a, const GroupColumn<T, A>& column, int top, A (&sums)[kGroup]) {
   const int kh = a.kh;
@@ -77,22 +77,12 @@ __device__ void column_sums(const GroupArgs& a, const GroupColumn<T, A>& column,
     }
     return;
   }
-  const int bottom = top + kh - 1, rest = int(rest_of(kh));
+  const int bottom = top + kh - 1;
   sums[kGroup - 1] = column[top + kGroup - 1];
 #pragma unroll
   for (int j = kGroup - 2; j >= 0; --j) sums[j] = column[top + j] + sums[j + 1];
   if (kh > kGroup + 1) {
-    int row = top + kGroup;
-    A middle = column[row];
-    if (rest > 0) {
-      for (int i = 1; i < rest; ++i) middle = middle + column[row + i];
-      row += rest;
-    }
-    for (bool first = rest == 0; row < bottom; row += kGroup, first = false) {
-      const A block = block_sum<A>(column[row], column[row + 1], column[row + 2], column[row + 3], column[row + 4],
-                                   column[row + 5], column[row + 6], column[row + 7]);
-      middle = first ? block : middle + block;
-    }
+    const A middle = middle_sum<A>([&](int64_t i) { return column[top + int(i)]; }, kh);
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) sums[j] = sums[j] + middle;
   }
@@ -176,8 +166,8 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups(const __grid_constan
   }
 }
 
-// Row sums for any kw: each lane adds the kw columns of one output from left to right. Sums of 2^i neighbours are on
-// a stack, as in a binary counter: the same tree.
+// Row sums for any kw: each lane adds the kw columns of one output from left to right. A stack holds sums of 2^i
+// neighbours, as a binary counter does. So the order of additions is that of order.h.
 template <typename T, typename A>
 __global__ void __launch_bounds__(kGroupThreads) box_groups_wide(const __grid_constant__ GroupArgs a) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -210,7 +200,8 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups_wide(const __grid_co
   }
 }
 
-// ... where kw is far: a lane an output, a warp a row, which make every column's sum for themselves.
+// Row sums of windows far wider than the image (order.h: is_far). A warp takes a row, a lane an output. Each lane makes
+// the sums of all columns itself.
 template <typename T, typename A>
 __global__ void __launch_bounds__(kGroupThreads) box_groups_far(const __grid_constant__ GroupArgs a) {
   for (int64_t work = blockIdx.x; work < a.work; work += gridDim.x) {

@@ -11,6 +11,9 @@ namespace torch_conv::box {
 // others write dense rows of their type and know only Finish::scale.
 using General = void;
 
+// The next slot of a ring.
+__device__ __forceinline__ int next_slot(int slot, int slots) { return slot + 1 == slots ? 0 : slot + 1; }
+
 // Pixels of [first, first + k) inside an axis of n.
 __device__ __forceinline__ int overlap(int first, int k, int n) { return max(0, min(first + k, n) - max(first, 0)); }
 

@@ -85,13 +85,11 @@ inline int shared_bytes_without_carry(const Box& p, int threads) {
 // Shared memory of a planned streaming kernel. Blocks whose border repeats columns get a buffer for the column sums
 // that they repeat. The buffer saves a barrier a chunk; it is left out where it would cost a resident block.
 inline int streaming_shared_bytes(const Box& p, const Arch& arch, int threads, int64_t blocks) {
-  const Border border = p.place.border;
   const int without = shared_bytes_without_carry(p, threads);
   const int with = without + kChunkRows * threads * columns_per_thread(size_of(p.in.dtype)) * sum_bytes(p);
-  const bool mirrors = border == Border::replicate || border == Border::reflect || border == Border::symmetric;
   auto resident = [&](int bytes) { return std::min<int64_t>(kMaxThreads / threads, arch.shared_bytes / bytes); };
   const bool free = resident(with) == resident(without) || blocks <= arch.multiprocessors * resident(with);
-  return mirrors && with <= arch.shared_bytes && free ? with : without;
+  return is_mirror(p.place.border) && with <= arch.shared_bytes && free ? with : without;
 }
 
 // Dense rows of the input's dtype with Finish::scale have their own kernels. Sums of 64 bits have none, because they

@@ -8,9 +8,6 @@
 
 namespace torch_conv::box {
 
-// The next slot of a ring.
-__device__ __forceinline__ int next_slot(int slot, int slots) { return slot + 1 == slots ? 0 : slot + 1; }
-
 // The positions of a thread's 4 sums in a row of V.
 template <int kSubtiles, bool kSpread>
 struct SumPositions {
@@ -47,102 +44,148 @@ requires(kSubtiles > 1) struct SumPositions<kSubtiles, kSpread> {
 template <typename T, int kSubtiles, bool kVectors>
 constexpr bool is_spread = sizeof(T) == 4 && kSubtiles != 0 && !kVectors;
 
-// The sums of a strip's columns over windows' rows, batch by batch, for the row warps.
-//
-// Columns reads a thread's 4 columns. It is StripColumns, SpreadColumns or UnalignedColumns. Its members:
-//
-//     Cell        the unit of entering rows in shared memory. Row j + 1 of a slot begins kCellPitch cells behind row j,
-//                 row 0 first_cell() cells behind the slot. Rows that are summed in place (sums_in_place) are rows of
-//                 V.
-//     copy        starts asynchronous copies of 8 rows into a slot, in order. It returns the offsets that `entering`
-//                 needs (UnalignedColumns), or 0; add_columns keeps them in `copied_offsets` until the rows are summed.
-//     rows, copy_one  the same row by row, between sums, if rows(..).one_by_one. `copy` must then return 0.
-//     lanes_meet  synchronises lanes that copy for each other: behind a thread's own wait, before its first `entering`.
-//     entering    the 4 elements of row j in a slot, as floats.
-//     Leaving     8 rows of the thread's columns in registers: `load` fills it, `leaving` returns row j.
-template <typename T, StripPolicy kTraits, class Columns>
-__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTraits.subtiles>& strip,
-                                            const Barriers& barriers, unsigned char* shared, const Columns& columns) {
-  constexpr Above kAbove = kTraits.above;
-  constexpr int kHigh = kTraits.high, kStages = kTraits.stages, kSubtiles = kTraits.subtiles;
-  constexpr bool kVectors = kTraits.vectors;
+// Reads a thread's 4 columns of a strip: StripColumns, SpreadColumns or UnalignedColumns.
+template <class C>
+concept ColumnReader = requires(const C& columns, typename C::Cell* cells, typename C::CopyRows& rows,
+                                typename C::Leaving& leaving, int row, unsigned offsets) {
+  // Cells are the unit of entering rows in shared memory. Row 0 of a slot starts first_cell() cells behind the slot,
+  // row j + 1 a pitch behind row j. Rows that are summed in place (sums_in_place) are rows of V.
+  C::first_cell();
+  // Starts asynchronous copies of the 8 rows from `row` on into a slot of this pitch. Returns the offsets that
+  // `entering` needs for these rows, or 0.
+  offsets = columns.copy(row, cells, 0);
+  // The same row by row, between other work, if rows(..).one_by_one. `copy` must then return 0.
+  columns.copy_one(rows = columns.rows(row), cells);
+  // Synchronises lanes that copy for each other: behind a thread's own wait, before its first `entering`.
+  columns.lanes_meet();
+  // The 4 elements of row j in a slot as floats.
+  columns.entering(cells, row, offsets);
+  // 8 rows of the thread's columns into registers, and row j of them as floats.
+  columns.load(row, leaving);
+  columns.leaving(leaving, row);
+};
+
+// The sums of a thread's columns over windows' rows, batch by batch, for the row warps.
+template <typename T, StripPolicy kTraits, ColumnReader Columns>
+struct ColumnSums {
+  static constexpr Above kAbove = kTraits.above;
+  static constexpr int kHigh = kTraits.high, kStages = kTraits.stages, kSubtiles = kTraits.subtiles;
+  static constexpr bool kSpread = is_spread<T, kSubtiles, kTraits.vectors>;
   using Cell = typename Columns::Cell;
-  constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kSubtiles>);
-  constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kStages), kAhead = batches_ahead(kStages);
-  constexpr bool kLeaving = kAbove == Above::ring || kAbove == Above::reread;
-  constexpr int kRest = kLeaving ? kHigh : 0;
-  const int id = threadIdx.x, batches = strip.batches, blocks = kLeaving ? a.blocks : 0;
-  const int start = start_batches<kAbove>(blocks);
-
-  float* const sums = reinterpret_cast<float*>(shared);
-  const SumPositions<kSubtiles, is_spread<T, kSubtiles, kVectors>> positions(a, strip.only_subtile.valid + a.kw - 1);
-  unsigned char* const behind =
-      shared + kV * kStageBytes + kBarrierBytes + (kSubtiles == 0 ? subtile_bytes(a.subtiles) : 0);
-  constexpr bool kSpread = is_spread<T, kSubtiles, kVectors>;
+  using Leaving = typename Columns::Leaving;
+  static constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kSubtiles>);
+  static constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kStages), kAhead = batches_ahead(kStages);
+  static constexpr bool kLeaving = kAbove == Above::ring || kAbove == Above::reread;
+  static constexpr int kRest = kLeaving ? kHigh : 0, kKept = kLeaving ? 0 : kHigh - 1;
+  static constexpr bool kRestsInRing = kRest > 0 && kAbove == Above::ring;
   // Rows that come, and the rings: those of a warp are contiguous (kParts), or those of all warps interleave.
-  constexpr bool kParts = warps_have_parts(sizeof(T), kChannels<kSubtiles>);
-  constexpr int kWarpRowBytes = warp_row_bytes(sizeof(T), kVectors, kSubtiles == 0);
-  constexpr int kRowBytes = kInPlace ? kRowPitch * 4 : kParts ? kWarpRowBytes : kColumnWarps * kWarpRowBytes;
-  constexpr int kCellPitch = kRowBytes / int(sizeof(Cell)), kSlotsBytes = kInPlace ? 0 : kStages * kGroup * kRowBytes;
-  const int ring_slots = kRest > 0 && kAbove == Above::ring ? 2 * blocks + 1 : blocks;
-  // From the warp's first row, where rows of all warps interleave, to the start of its part.
-  const int ahead = kParts ? id / 32 * (kSlotsBytes - kWarpRowBytes + ring_slots * 32 * int(sizeof(Quad))) : 0;
-  Cell* const cells = kInPlace ? reinterpret_cast<Cell*>(sums + in_row(strip_column<kSpread>(0)))
-                               : reinterpret_cast<Cell*>(behind + ahead) + Columns::first_cell();
-  const int lanes = kParts ? 32 : a.lanes;  // from a ring's slot to the next
-  Quad* const ring = kParts ? reinterpret_cast<Quad*>(behind + ahead + id / 32 * kWarpRowBytes + kSlotsBytes) + id % 32
-                            : reinterpret_cast<Quad*>(behind + kSlotsBytes) + id;
-  Quad* const rests = ring + blocks * lanes;
-
-  const int top = strip.y - a.pad_y, bottom = top + a.kh - 1;
-
-  // Entering rows of batch c, from c = -start on, come into slots in turn, kAhead batches before they are summed.
+  static constexpr bool kParts = warps_have_parts(sizeof(T), kChannels<kSubtiles>);
+  static constexpr int kWarpRowBytes = warp_row_bytes(sizeof(T), kTraits.vectors, kSubtiles == 0);
+  static constexpr int kRowBytes = kInPlace ? kRowPitch * 4 : kParts ? kWarpRowBytes : kColumnWarps * kWarpRowBytes;
+  static constexpr int kCellPitch = kRowBytes / int(sizeof(Cell)),
+                       kSlotsBytes = kInPlace ? 0 : kStages * kGroup * kRowBytes;
   // A stage that is copied to was read kStages - kAhead batches before, or more.
   static_assert(kStages > kAhead);
-  int slot = 0;
-  unsigned copied_offsets[kAhead] = {};  // the result of `copy` for the batch being summed and for the later ones
-  auto cells_of_slot = [&](int slot) { return cells + slot * kGroup * kCellPitch; };
-#pragma unroll
-  for (int i = 0; i < kAhead; ++i) {
-    if (i - start < batches)
-      copied_offsets[i] = columns.copy(bottom + kGroup * (i - start), cells_of_slot(i), kCellPitch);
-    async_commit();
+  using Kept = Quad[kKept > 0 ? kKept : 1];
+
+  const Strip<kSubtiles>& strip;
+  const Barriers& barriers;
+  // Of unaligned columns a copy saves 72 bytes of spilled registers, of others it costs up to 84.
+  std::conditional_t<sizeof(T) == 2 && !kTraits.vectors && kSubtiles != 0, const Columns, const Columns&> columns;
+  float* const sums;
+  const SumPositions<kSubtiles, kSpread>& positions;
+  const int batches, blocks, start;  // start: batches of rows before the first one that ends windows
+  const int top, bottom;             // the first window's first and last row
+  const int lanes;                   // from a ring's slot to the next
+  Cell* cells;
+  Quad *ring, *rests;  // the rings of blocks and of rests
+  int slot = 0, oldest = 0, oldest_rest = 0;
+  unsigned (&copied_offsets)[kAhead];  // the result of `copy` for the batch being summed and for the later ones
+
+  __device__ __forceinline__ ColumnSums(const StripArgs& a, const Strip<kSubtiles>& strip, const Barriers& barriers,
+                                        unsigned char* shared, const Columns& columns,
+                                        const SumPositions<kSubtiles, kSpread>& positions,
+                                        unsigned (&copied_offsets)[kAhead])
+      : strip(strip),
+        barriers(barriers),
+        columns(columns),
+        sums(reinterpret_cast<float*>(shared)),
+        positions(positions),
+        batches(strip.batches),
+        blocks(kLeaving ? a.blocks : 0),
+        start(start_batches<kAbove>(blocks)),
+        top(strip.y - a.pad_y),
+        bottom(top + a.kh - 1),
+        lanes(kParts ? 32 : a.lanes),
+        copied_offsets(copied_offsets) {
+    unsigned char* const behind =
+        shared + kV * kStageBytes + kBarrierBytes + (kSubtiles == 0 ? subtile_bytes(a.subtiles) : 0);
+    const int id = threadIdx.x, ring_slots = kRestsInRing ? 2 * blocks + 1 : blocks;
+    // From the warp's first row, where rows of all warps interleave, to the start of its part.
+    const int ahead = kParts ? id / 32 * (kSlotsBytes - kWarpRowBytes + ring_slots * 32 * int(sizeof(Quad))) : 0;
+    cells = kInPlace ? reinterpret_cast<Cell*>(sums + in_row(strip_column<kSpread>(0)))
+                     : reinterpret_cast<Cell*>(behind + ahead) + Columns::first_cell();
+    ring = kParts ? reinterpret_cast<Quad*>(behind + ahead + id / 32 * kWarpRowBytes + kSlotsBytes) + id % 32
+                  : reinterpret_cast<Quad*>(behind + kSlotsBytes) + id;
+    rests = ring + blocks * lanes;
   }
+
+  __device__ __forceinline__ void add() {
+    // Entering rows of batch c, from c = -start on, come into slots in turn, kAhead batches before they are summed.
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      if (i - start < batches)
+        copied_offsets[i] = columns.copy(bottom + kGroup * (i - start), cells_of_slot(i), kCellPitch);
+      async_commit();
+    }
+    if constexpr (kLeaving) add_with_leaving();
+    else add_with_kept();
+    async_wait<0>();
+  }
+
+ private:
+  __device__ __forceinline__ Cell* cells_of_slot(int slot) const { return cells + slot * kGroup * kCellPitch; }
   // Batch c + kAhead: the slot of its rows, once row warps have read it.
-  auto slot_ahead = [&](int c) {
+  __device__ __forceinline__ Cell* slot_ahead(int c) const {
     const int b = c + kAhead, to = slot + kAhead < kStages ? slot + kAhead : slot + kAhead - kStages;
     if (kInPlace && b >= kStages && b < batches) await(&barriers.empty[to], (b - kStages) / kStages);
     return cells_of_slot(to);
-  };
+  }
   // Copies batch c + kAhead, if there is one. The results of `copy` move up by one with every batch.
-  auto copy_rows = [&](int c, Cell* to) {
+  __device__ __forceinline__ void copy_rows(int c, Cell* to) {
 #pragma unroll
     for (int i = 1; i < kAhead; ++i) copied_offsets[i - 1] = copied_offsets[i];
     if (c + kAhead < batches) copied_offsets[kAhead - 1] = columns.copy(bottom + kGroup * (c + kAhead), to, kCellPitch);
-  };
-  auto copy_ahead = [&](int c) {
-    Cell* const to = slot_ahead(c);
-    copy_rows(c, to);
+  }
+  __device__ __forceinline__ void copy_ahead(int c) {
+    copy_rows(c, slot_ahead(c));
+    end_batch();
+  }
+  __device__ __forceinline__ void end_batch() {
     async_commit();
     slot = next_slot(slot, kStages);
-  };
-  auto entering = [&](int j) {
+  }
+  __device__ __forceinline__ void await_entering() const {
+    async_wait<kAhead - 1>();
+    columns.lanes_meet();
+  }
+  __device__ __forceinline__ Quad entering(int j) const {
     return columns.entering(cells + (slot * kGroup + j) * kCellPitch, j, copied_offsets[0]);
-  };
+  }
   // The stage of batch c's V.
-  auto v_stage = [&](int c) { return kInPlace ? slot : c % kV; };
-  auto await_stage = [&](int c) {
+  __device__ __forceinline__ int v_stage(int c) const { return kInPlace ? slot : c % kV; }
+  __device__ __forceinline__ void await_stage(int c) const {
     if (!kInPlace && c >= kV) await(&barriers.empty[c % kV], (c - kV) / kV);
-  };
-  auto put = [&](int c, int j, const Quad& v) { positions.put(sums + (v_stage(c) * kGroup + j) * kRowPitch, v); };
+  }
+  __device__ __forceinline__ void put(int c, int j, const Quad& v) const {
+    positions.put(sums + (v_stage(c) * kGroup + j) * kRowPitch, v);
+  }
 
-  if constexpr (!kLeaving) {
-    // The kHigh - 1 rows before the batch stay in registers.
-    constexpr int kKept = kHigh - 1;
-    Quad kept[kKept > 0 ? kKept : 1];
+  // Windows of up to 16 rows: the kKept rows before a batch stay in registers.
+  __device__ __forceinline__ void add_with_kept() {
+    Kept kept;
     for (int c = -start; c < 0; ++c) {
-      async_wait<kAhead - 1>();
-      columns.lanes_meet();
+      await_entering();
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) {
         const Quad row = entering(j);
@@ -151,131 +194,72 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
       }
       copy_ahead(c);
     }
-    for (int c = 0; c < batches; ++c) {
-      Quad v[kGroup];
-      if constexpr (kAbove == Above::kept) {
-        v[kGroup - 1] = kept[kGroup - 1];
-#pragma unroll
-        for (int j = kGroup - 2; j >= 0; --j) v[j] = kept[j] + v[j + 1];
-        if constexpr (kKept > kGroup) {
-          Quad middle = kept[kGroup];
-#pragma unroll
-          for (int j = kGroup + 1; j < kKept; ++j) middle = middle + kept[j];
-#pragma unroll
-          for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;
-        }
-#pragma unroll
-        for (int j = 0; j < kKept - kGroup; ++j) kept[j] = kept[j + kGroup];
-      }
-      async_wait<kAhead - 1>();
-      columns.lanes_meet();
-      await_stage(c);
-      // Rows that come are copied between the sums: that leaves the load unit free.
-      Cell* const to = slot_ahead(c);
-      auto next_rows = columns.rows(bottom + kGroup * (c + kAhead));
-      next_rows.one_by_one = next_rows.one_by_one && c + kAhead < batches;
-      auto copy_row = [&](int j) {
-        if (next_rows.one_by_one) columns.copy_one(next_rows, to + j * kCellPitch);
-      };
-      if constexpr (kAbove == Above::kept) {
-        Quad prefix;
-#pragma unroll
-        for (int j = 0; j < kGroup; ++j) {
-          const Quad row = entering(j);
-          prefix = j == 0 ? row : prefix + row;
-          put(c, j, v[j] + prefix);
-          kept[kKept - kGroup + j] = row;
-          copy_row(j);
-        }
-      } else {
-        Quad rows[kGroup];
-#pragma unroll
-        for (int j = 0; j < kGroup; ++j) rows[j] = entering(j);
-        auto row = [&](auto i) { return i < kKept ? kept[i < kKept ? i : 0] : rows[i < kKept ? 0 : i - kKept]; };
-#pragma unroll
-        for (int j = 0; j < kGroup; ++j) {
-          Quad sum = row(j);
-#pragma unroll
-          for (int i = 1; i < kHigh; ++i) sum = sum + row(j + i);
-          put(c, j, sum);
-          copy_row(j);
-        }
-#pragma unroll
-        for (int j = 0; j < kKept; ++j) kept[j] = rows[kGroup - kKept + j];
-      }
-      arrive(&barriers.full[v_stage(c)]);
-      if (!next_rows.one_by_one) copy_rows(c, to);
-      async_commit();
-      slot = next_slot(slot, kStages);
-    }
-  } else {
-    using Leaving = typename Columns::Leaving;
-    int oldest = 0, oldest_rest = 0;  // slots of the rings
-    auto keep = [&](const Quad& block, const Quad& rest) {
-      if (blocks > 0) {
-        ring[oldest * lanes] = block;
-        oldest = next_slot(oldest, blocks);
-      }
-      if constexpr (kRest > 0 && kAbove == Above::ring) {
-        rests[oldest_rest * lanes] = rest;
-        oldest_rest = next_slot(oldest_rest, blocks + 1);
-      }
+    for (int c = 0; c < batches; ++c) batch(c, kept);
+  }
+
+  __device__ __forceinline__ void batch(int c, Kept& kept) {
+    Quad v[kGroup];
+    if constexpr (kAbove == Above::kept) sums_of_kept(kept, v);
+    await_entering();
+    await_stage(c);
+    // Rows that come are copied between the sums: that leaves the load unit free.
+    Cell* const to = slot_ahead(c);
+    auto next_rows = columns.rows(bottom + kGroup * (c + kAhead));
+    next_rows.one_by_one = next_rows.one_by_one && c + kAhead < batches;
+    const auto copy_row = [&](int j) {
+      if (next_rows.one_by_one) columns.copy_one(next_rows, to + j * kCellPitch);
     };
-    // V of a batch: `leaving` are its rows, and `next` will be those of the batch behind it.
-    auto batch = [&](Leaving& leaving, Leaving& next, int c) {
-      Quad v[kGroup];
-#pragma unroll
-      for (int j = kGroup - 1; j >= 0; --j) {
-        v[j] = columns.leaving(leaving, j);
-        if (j < kGroup - 1) v[j] = v[j] + v[j + 1 < kGroup ? j + 1 : j];
-      }
-      // Only now: loads count at one scoreboard, and waiting for these rows would wait for those as well.
-      hold(v[0]);
-      if constexpr (kAbove == Above::ring)
-        if (c + 1 < batches) columns.load(top + kGroup * (c + 1), next);
-      Quad middle;
-      int left = blocks, at = oldest;
-      if constexpr (kRest > 0 && kAbove == Above::ring) {
-        middle = rests[oldest_rest * lanes];
-      } else if constexpr (kRest > 0) {
-        middle = columns.leaving(next, 0);
-#pragma unroll
-        for (int j = 1; j < kRest; ++j) middle = middle + columns.leaving(next, j);
-      } else if (left > 0) {
-        middle = ring[at * lanes];
-        at = next_slot(at, blocks), --left;
-      }
-#pragma unroll 4
-      for (; left > 0; --left, at = next_slot(at, blocks)) middle = middle + ring[at * lanes];
-      if (kRest > 0 || blocks > 0) {
-#pragma unroll
-        for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;
-      }
-      async_wait<kAhead - 1>();
-      columns.lanes_meet();
-      await_stage(c);
-      Quad prefix, pair, half, first_half, rest;
+    if constexpr (kAbove == Above::kept) {
+      Quad prefix;
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) {
         const Quad row = entering(j);
         prefix = j == 0 ? row : prefix + row;
         put(c, j, v[j] + prefix);
-        pair = j % 2 == 0 ? row : pair + row;
-        if (j % 4 == 1) half = pair;
-        if (j % 4 == 3) half = half + pair;
-        if (j == 3) first_half = half;
-        if (j == kGroup - kRest) rest = row;
-        if (j > kGroup - kRest) rest = rest + row;
+        kept[kKept - kGroup + j] = row;
+        copy_row(j);
       }
-      arrive(&barriers.full[v_stage(c)]);
-      keep(first_half + half, rest);
-      copy_ahead(c);
-      if constexpr (kAbove == Above::reread)
-        if (c + 2 <= batches) columns.load(top + kGroup * (c + 2), leaving);
-    };
+    } else {
+      Quad rows[kGroup];
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) rows[j] = entering(j);
+      const auto row = [&](auto i) { return i < kKept ? kept[i < kKept ? i : 0] : rows[i < kKept ? 0 : i - kKept]; };
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) {
+        Quad sum = row(j);
+#pragma unroll
+        for (int i = 1; i < kHigh; ++i) sum = sum + row(j + i);
+        put(c, j, sum);
+        copy_row(j);
+      }
+#pragma unroll
+      for (int j = 0; j < kKept; ++j) kept[j] = rows[kGroup - kKept + j];
+    }
+    arrive(&barriers.full[v_stage(c)]);
+    if (!next_rows.one_by_one) copy_rows(c, to);
+    end_batch();
+  }
+
+  // Lead and middle of a batch's windows. The kept rows move up by a batch.
+  __device__ __forceinline__ static void sums_of_kept(Kept& kept, Quad (&v)[kGroup]) {
+    v[kGroup - 1] = kept[kGroup - 1];
+#pragma unroll
+    for (int j = kGroup - 2; j >= 0; --j) v[j] = kept[j] + v[j + 1];
+    if constexpr (kKept > kGroup) {
+      Quad middle = kept[kGroup];
+#pragma unroll
+      for (int j = kGroup + 1; j < kKept; ++j) middle = middle + kept[j];
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;
+    }
+#pragma unroll
+    for (int j = 0; j < kKept - kGroup; ++j) kept[j] = kept[j + kGroup];
+  }
+
+  // Taller windows: leaving rows are read again, and the middle is in the rings.
+  __device__ __forceinline__ void add_with_leaving() {
     for (int c = -start; c < 0; ++c) {
-      async_wait<kAhead - 1>();
-      columns.lanes_meet();
+      await_entering();
       Quad row[kGroup];
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) row[j] = entering(j);
@@ -289,19 +273,91 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
     columns.load(top, even);
     if constexpr (kAbove == Above::reread) columns.load(top + kGroup, odd);
     for (int c = 0; c < batches; c += 2) {
-      batch(even, odd, c);
-      if (c + 1 < batches) batch(odd, even, c + 1);
+      batch(c, even, odd);
+      if (c + 1 < batches) batch(c + 1, odd, even);
     }
   }
-  async_wait<0>();
-}
+
+  // `leaving` are the batch's leaving rows, and `next` will be those of the batch behind it.
+  __device__ __forceinline__ void batch(int c, Leaving& leaving, Leaving& next) {
+    Quad v[kGroup];
+#pragma unroll
+    for (int j = kGroup - 1; j >= 0; --j) {
+      v[j] = columns.leaving(leaving, j);
+      if (j < kGroup - 1) v[j] = v[j] + v[j + 1 < kGroup ? j + 1 : j];
+    }
+    // Only now: loads count at one scoreboard, and waiting for these rows would wait for those as well.
+    hold(v[0]);
+    if constexpr (kAbove == Above::ring)
+      if (c + 1 < batches) columns.load(top + kGroup * (c + 1), next);
+    add_middle(next, v);
+    await_entering();
+    await_stage(c);
+    Quad prefix, pair, half, first_half, rest;
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) {
+      const Quad row = entering(j);
+      prefix = j == 0 ? row : prefix + row;
+      put(c, j, v[j] + prefix);
+      pair = j % 2 == 0 ? row : pair + row;
+      if (j % 4 == 1) half = pair;
+      if (j % 4 == 3) half = half + pair;
+      if (j == 3) first_half = half;
+      if (j == kGroup - kRest) rest = row;
+      if (j > kGroup - kRest) rest = rest + row;
+    }
+    arrive(&barriers.full[v_stage(c)]);
+    keep(first_half + half, rest);
+    copy_ahead(c);
+    if constexpr (kAbove == Above::reread)
+      if (c + 2 <= batches) columns.load(top + kGroup * (c + 2), leaving);
+  }
+
+  // Adds the rest, which is in its ring or the first of the next leaving rows, and the blocks.
+  __device__ __forceinline__ void add_middle(const Leaving& next, Quad (&v)[kGroup]) const {
+    Quad middle;
+    int left = blocks, at = oldest;
+    if constexpr (kRestsInRing) {
+      middle = rests[oldest_rest * lanes];
+    } else if constexpr (kRest > 0) {
+      middle = columns.leaving(next, 0);
+#pragma unroll
+      for (int j = 1; j < kRest; ++j) middle = middle + columns.leaving(next, j);
+    } else if (left > 0) {
+      middle = ring[at * lanes];
+      at = next_slot(at, blocks), --left;
+    }
+#pragma unroll 4
+    for (; left > 0; --left, at = next_slot(at, blocks)) middle = middle + ring[at * lanes];
+    if (kRest > 0 || blocks > 0) {
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;
+    }
+  }
+  // A batch's entering rows become a block and a rest of later windows.
+  __device__ __forceinline__ void keep(const Quad& block, const Quad& rest) {
+    if (blocks > 0) {
+      ring[oldest * lanes] = block;
+      oldest = next_slot(oldest, blocks);
+    }
+    if constexpr (kRestsInRing) {
+      rests[oldest_rest * lanes] = rest;
+      oldest_rest = next_slot(oldest_rest, blocks + 1);
+    }
+  }
+};
 
 template <typename T, StripPolicy kTraits, bool kPeers>
 __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kTraits.subtiles>& strip,
                                             const Barriers& barriers, unsigned char* shared) {
   constexpr int kSubtiles = kTraits.subtiles;
   constexpr bool kVectors = kTraits.vectors, kPolicies = kTraits.policies;
-  const auto add = [&](const auto& columns) { add_columns<T, kTraits>(a, strip, barriers, shared, columns); };
+  const auto add = [&]<class Columns>(const Columns& columns) {
+    using Sums = ColumnSums<T, kTraits, Columns>;
+    const SumPositions<kSubtiles, Sums::kSpread> positions(a, strip.only_subtile.valid + a.kw - 1);
+    unsigned copied_offsets[Sums::kAhead] = {};
+    Sums(a, strip, barriers, shared, columns, positions, copied_offsets).add();
+  };
   if constexpr (sizeof(T) == 2 && !kVectors && kSubtiles != 0) {
     const UnalignedColumns<T, kSubtiles, kPolicies, false, kPeers> words(a, strip);
     if (words.gathers) add(UnalignedColumns<T, kSubtiles, kPolicies, true, kPeers>(a, strip));

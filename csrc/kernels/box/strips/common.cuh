@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/box/shared/barriers.cuh"
+#include "kernels/box/shared/common.cuh"
 #include "kernels/box/strips/memory.cuh"
 #include "kernels/box/strips/params.h"
 

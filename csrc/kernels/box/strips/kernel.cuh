@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constan
   strip.fill(a);
   __syncthreads();
   if (int(threadIdx.x) < a.lanes) column_warp<T, kTraits, kPeers>(a, strip, barriers, shared);
-  else if (threadIdx.x >= 32 * kColumnWarps) row_warp<T, Out, kTraits>(a, strip, barriers, shared);
+  else if (threadIdx.x >= 32 * kColumnWarps) RowSums<T, Out, kTraits>{a, strip}.add(barriers, shared);
 }
 
 }  // namespace torch_conv::box

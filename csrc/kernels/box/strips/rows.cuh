@@ -3,7 +3,6 @@
 
 #include "core/border.h"
 #include "core/cuda/unroll.cuh"
-#include "kernels/box/shared/common.cuh"
 #include "kernels/box/strips/common.cuh"
 
 namespace torch_conv::box {
@@ -179,50 +178,84 @@ struct RowStore {
   }
 };
 
+// The sums of a row warp's rows, a row of each batch. Lane i makes the outputs of chunk i.
 template <typename T, typename Out, StripPolicy kTraits>
-__device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits.subtiles>& strip,
-                                         const Barriers& barriers, unsigned char* shared) {
-  constexpr int kWide = kTraits.wide, kShift = kTraits.shift, kSubtiles = kTraits.subtiles;
-  constexpr bool kVectors = kTraits.vectors;
-  constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kTraits.stages);
-  constexpr int kOwn = kWide > 32 ? 32 : kWide;              // a lane computes s_kOwn alone
-  constexpr int kLow = kWide > 32 ? kWide % 32 : kWide;      // and t of the bits of kw below, or all of them
-  constexpr int kHalves = kWide >= 64 ? kWide / 32 : 0;      // chunks that the wider bits span, 64 and more
-  constexpr bool kRegisters = kHalves > 0 && kSubtiles < 2;  // outputs are stored from there
+struct RowSums {
+  static constexpr int kWide = kTraits.wide, kShift = kTraits.shift, kSubtiles = kTraits.subtiles;
+  static constexpr bool kVectors = kTraits.vectors;
+  static constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kTraits.stages);
+  static constexpr int kOwn = kWide > 32 ? 32 : kWide;              // a lane computes s_kOwn alone
+  static constexpr int kLow = kWide > 32 ? kWide % 32 : kWide;      // and t of the bits of kw below, or all of them
+  static constexpr int kHalves = kWide >= 64 ? kWide / 32 : 0;      // chunks that the wider bits span, 64 and more
+  static constexpr bool kRegisters = kHalves > 0 && kSubtiles < 2;  // outputs are stored from there
   using Store = RowStore<Out, kSubtiles, !kVectors && kSubtiles != 0, kTraits.policies, kTraits.counts>;
-  constexpr int kValues = 32 + kOwn - 1, kQuads = (kValues + kShift + 3) / 4;
-  const int lane = threadIdx.x % 32, r = threadIdx.x / 32 - kColumnWarps;
-  int stage = sums_in_place(sizeof(T), kChannels<kSubtiles>) ? start_batches<kTraits.above>(a.blocks) % kV : 0;
-  const int subtiles = kSubtiles == 0 ? a.subtiles : kSubtiles, each = a.kw - 1 + a.shift;
-  bool mirrors = false;
-  for (int i = 0; i < (kSubtiles == 0 ? a.subtiles : 1); ++i) mirrors = mirrors || strip.subtile(i).mirrors;
-  for (int c = 0; c < strip.batches; ++c) {
-    await(&barriers.full[stage], c / kV);
-    float* const row = reinterpret_cast<float*>(shared) + (stage * kGroup + r) * kRowPitch;
-    float* const own_chunk = row + lane * kChunkPitch;
-    if (mirrors) {
-      // For every subtile the columns before the image, then the columns behind it.
-      for (int i = lane; i < subtiles * each; i += 32) {
-        const int number = kSubtiles == 1 ? 0 : i / each, k = i - number * each;
-        const Subtile& subtile = strip.subtile(number);
-        const int begin = subtile.begin<kSubtiles>(a), before = max(-begin, 0),
-                  x = k < before ? begin + k : a.in_w + (k - before);
-        const int start = number * a.pitch - begin;
-        if (subtile.mirrors && x < subtile.end(a))
-          row[in_row(start + x)] = row[in_row(start + map_index(x, a.in_w, a.border))];
-      }
+  static constexpr int kValues = 32 + kOwn - 1, kQuads = (kValues + kShift + 3) / 4;
+  using Own = float[4 * kQuads];  // s_m of column i of the chunk at kShift + i
+  using Sums = float[32];         // t: of each column of the chunk
+
+  const StripArgs& a;
+  const Strip<kSubtiles>& strip;
+  const int lane = threadIdx.x % 32;
+
+  __device__ __forceinline__ void add(const Barriers& barriers, unsigned char* shared) const {
+    const int r = threadIdx.x / 32 - kColumnWarps;
+    int stage = sums_in_place(sizeof(T), kChannels<kSubtiles>) ? start_batches<kTraits.above>(a.blocks) % kV : 0;
+    bool mirrors = false;
+    for (int i = 0; i < (kSubtiles == 0 ? a.subtiles : 1); ++i) mirrors = mirrors || strip.subtile(i).mirrors;
+    for (int c = 0; c < strip.batches; ++c) {
+      await(&barriers.full[stage], c / kV);
+      float* const row = reinterpret_cast<float*>(shared) + (stage * kGroup + r) * kRowPitch;
+      if (mirrors) mirror(row);
+      Own s;
+      Sums t;
+      read(row, s);
+      add_own(s, t);
       __syncwarp();
+      const int y = strip.y + kGroup * c + r;
+      if constexpr (kHalves > 0) add_halves(row, s, t);
+      else put_sums(row, s, t, y);
+      const bool stored = y >= 0 && y < strip.y_end;
+      const Store store(a, strip, y);
+      if constexpr (kRegisters) {
+        arrive(&barriers.empty[stage]);
+        if (stored) store.columns(t, 32 - kHalves + 1);
+      } else {
+        if (stored) store.rows(row);
+        arrive(&barriers.empty[stage]);
+      }
+      stage = next_slot(stage, kV);
     }
-    float s[4 * kQuads], t[32];
+  }
+
+ private:
+  // For every subtile the columns before the image, then the columns behind it.
+  __device__ __forceinline__ void mirror(float* row) const {
+    const int subtiles = kSubtiles == 0 ? a.subtiles : kSubtiles, each = a.kw - 1 + a.shift;
+    for (int i = lane; i < subtiles * each; i += 32) {
+      const int number = kSubtiles == 1 ? 0 : i / each, k = i - number * each;
+      const Subtile& subtile = strip.subtile(number);
+      const int begin = subtile.begin<kSubtiles>(a), before = max(-begin, 0),
+                x = k < before ? begin + k : a.in_w + (k - before);
+      const int start = number * a.pitch - begin;
+      if (subtile.mirrors && x < subtile.end(a))
+        row[in_row(start + x)] = row[in_row(start + map_index(x, a.in_w, a.border))];
+    }
+    __syncwarp();
+  }
+
+  __device__ __forceinline__ void read(const float* row, Own& s) const {
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
       // Behind the last chunk is another warp's row. The values that the last lanes compute from it are no
       // outputs.
-      const float* const chunk = q < 8 ? own_chunk : row + min(lane + q / 8, 31) * kChunkPitch;
+      const float* const chunk = row + (q < 8 ? lane : min(lane + q / 8, 31)) * kChunkPitch;
       const Quad v = *reinterpret_cast<const Quad*>(chunk + q % 8 * 4);
       s[4 * q] = v.x, s[4 * q + 1] = v.y, s[4 * q + 2] = v.z, s[4 * q + 3] = v.w;
     }
-    // s: s_m of column i at kShift + i. t: the sum by the bits up to m, of the columns behind the higher bits' ones.
+  }
+
+  // Makes s_kOwn, and t by the bits of kLow, of the columns behind the higher bits' ones.
+  static __device__ __forceinline__ void add_own(Own& s, Sums& t) {
     unroll<0, 6>([&](auto bit) {
       constexpr int m = 1 << bit, behind = kLow & ~(2 * m - 1);
       if constexpr ((kLow & m) != 0) {
@@ -237,82 +270,76 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits
         for (int i = 0; i <= kValues - 2 * m; ++i) s[kShift + i] = s[kShift + i] + s[kShift + i + m];
       }
     });
-    __syncwarp();
-    // Back in place, and from there by whole rows.
-    const auto back = [&](const auto& values, int first) {
+  }
+
+  // Writes a lane's numbers from `first` on back in place. Whole rows are read from there.
+  template <int kCount>
+  __device__ __forceinline__ void put(float* row, const float (&values)[kCount], int first) const {
 #pragma unroll
-      for (int i = 0; i < 32; i += 4)
-        *reinterpret_cast<Quad*>(own_chunk + i) = {values[first + i], values[first + i + 1], values[first + i + 2],
-                                                   values[first + i + 3]};
+    for (int i = 0; i < 32; i += 4)
+      *reinterpret_cast<Quad*>(row + lane * kChunkPitch + i) = {values[first + i], values[first + i + 1],
+                                                                values[first + i + 2], values[first + i + 3]};
+    __syncwarp();
+  }
+
+  // Windows of less than 64 columns.
+  __device__ __forceinline__ void put_sums(float* row, const Own& s, Sums& t, int y) const {
+    if constexpr (kWide > 32) {
+#pragma unroll
+      for (int i = 0; i < 32; ++i) t[i] = s[kShift + i] + __shfl_down_sync(0xffffffff, t[i], 1);
+    }
+    if constexpr (kSubtiles == 1 && !kVectors) {
+      // Shifts the row to the starts of vectors in memory: a lane's last elements become the next lane's first.
+      float moved[35];
+#pragma unroll
+      for (int i = 0; i < 3; ++i) moved[i] = __shfl_up_sync(0xffffffff, t[29 + i], 1);
+#pragma unroll
+      for (int i = 0; i < 32; ++i) moved[3 + i] = t[i];
+      const int behind = Store(a, strip, y).behind();
+      unroll<0, 4>([&](auto i) {
+        if (behind == i) put(row, moved, 3 - i);
+      });
+    } else {
+      put(row, t, 0);
+    }
+  }
+
+  // Wider windows: a lane comes to own columns 32 apart, register i column 32 i + lane. Elements beyond the strip are
+  // no outputs.
+  __device__ __forceinline__ void add_halves(float* row, const Own& s, Sums& t) const {
+    Sums u;
+    const auto read_transposed = [&](Sums& to) {
+#pragma unroll
+      for (int i = 0; i < 32; ++i) to[i] = row[i * kChunkPitch + lane];
       __syncwarp();
     };
-    if constexpr (kHalves == 0) {
-      if constexpr (kWide > 32) {
-#pragma unroll
-        for (int i = 0; i < 32; ++i) t[i] = s[kShift + i] + __shfl_down_sync(0xffffffff, t[i], 1);
-      }
-      if constexpr (kSubtiles == 1 && !kVectors) {
-        // Shifts the row to the starts of vectors in memory: a lane's last elements become the next lane's first.
-        float moved[35];
-#pragma unroll
-        for (int i = 0; i < 3; ++i) moved[i] = __shfl_up_sync(0xffffffff, t[29 + i], 1);
-#pragma unroll
-        for (int i = 0; i < 32; ++i) moved[3 + i] = t[i];
-        const int behind = Store(a, strip, strip.y + kGroup * c + r).behind();
-        unroll<0, 4>([&](auto i) {
-          if (behind == i) back(moved, 3 - i);
-        });
-      } else {
-        back(t, 0);
-      }
-    } else {
-      // Register i comes to hold column 32 i + lane.
-      float u[32];
-      const auto read_transposed = [&](float(&to)[32]) {
-#pragma unroll
-        for (int i = 0; i < 32; ++i) to[i] = row[i * kChunkPitch + lane];
-        __syncwarp();
-      };
-      back(s, kShift);
-      read_transposed(u);
-      if constexpr (kLow > 0) {
-        back(t, 0);
-        read_transposed(t);
-      }
-      // Elements beyond the strip are no outputs.
-      unroll<0, 5>([&](auto bit) {
-        constexpr int m = 1 << bit;
-        if constexpr ((kHalves & m) != 0) {
-          constexpr bool kAny = kLow > 0 || (kHalves & (m - 1)) != 0;
-#pragma unroll
-          for (int i = 0; i < 32; ++i) {
-            if constexpr (!kAny) t[i] = u[i];
-            else if (i + m < 32) t[i] = u[i] + t[(i + m) % 32];
-          }
-        }
-        if constexpr (2 * m <= kHalves) {
-#pragma unroll
-          for (int i = 0; i < 32 - m; ++i) u[i] = u[i] + u[i + m];
-        }
-      });
-      if constexpr (kSubtiles > 1) {
-#pragma unroll
-        for (int i = 0; i <= 32 - kHalves; ++i) row[i * kChunkPitch + lane] = t[i];
-        __syncwarp();
-      }
+    put(row, s, kShift);
+    read_transposed(u);
+    if constexpr (kLow > 0) {
+      put(row, t, 0);
+      read_transposed(t);
     }
-    const int y = strip.y + kGroup * c + r;
-    const bool stored = y >= 0 && y < strip.y_end;
-    const Store store(a, strip, y);
-    if constexpr (kRegisters) {
-      arrive(&barriers.empty[stage]);
-      if (stored) store.columns(t, 32 - kHalves + 1);
-    } else {
-      if (stored) store.rows(row);
-      arrive(&barriers.empty[stage]);
+    unroll<0, 5>([&](auto bit) {
+      constexpr int m = 1 << bit;
+      if constexpr ((kHalves & m) != 0) {
+        constexpr bool kAny = kLow > 0 || (kHalves & (m - 1)) != 0;
+#pragma unroll
+        for (int i = 0; i < 32; ++i) {
+          if constexpr (!kAny) t[i] = u[i];
+          else if (i + m < 32) t[i] = u[i] + t[(i + m) % 32];
+        }
+      }
+      if constexpr (2 * m <= kHalves) {
+#pragma unroll
+        for (int i = 0; i < 32 - m; ++i) u[i] = u[i] + u[i + m];
+      }
+    });
+    if constexpr (kSubtiles > 1) {
+#pragma unroll
+      for (int i = 0; i <= 32 - kHalves; ++i) row[i * kChunkPitch + lane] = t[i];
+      __syncwarp();
     }
-    stage = stage + 1 == kV ? 0 : stage + 1;
   }
-}
+};
 
 }  // namespace torch_conv::box

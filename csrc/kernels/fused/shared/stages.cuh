@@ -1,9 +1,9 @@
 // The computation of stages, in registers.
 //
-// A stage turns rows of its input channels into rows of its output channels: `row_pass` makes the row sums of one input
-// row, which stay in a ring of K rows; `column_pass` makes an output row of the ring. StageChain passes each input row
-// through the stages as far as rows can be made of it. All of it is unrolled, so rings are registers and slots are
-// names. What a later stage reads beyond a lane's columns the lane makes as well, or the neighbouring lanes pass it.
+// A stage turns rows of its input channels into rows of its output channels. `row_pass` makes the row sums of one input
+// row, and a ring keeps those of K rows. `column_pass` makes an output row of the ring. StageChain passes each input
+// row through the stages until a stage lacks rows for an output. All loops are unrolled, so that rings are registers.
+// Later stages read columns beyond a lane's own: the lane makes them too, or neighbouring lanes pass them.
 #pragma once
 
 #include "core/border.h"
@@ -21,7 +21,7 @@ struct Compute<Windows<K, kWindows, P, Known, kShared, kStride>> {
   using Stage = Windows<K, kWindows, P, Known, kShared, kStride>;
   static constexpr int windows = Stage::windows, mid = Stage::mid, outputs = Stage::outputs, stride = kStride;
 
-  // sum + tap * v, where `start` leaves out the sum of 0: only the sign of a zero can differ.
+  // sum + tap * v. At the start of a chain, whose sum is 0, known taps need no addition: only a zero's sign can differ.
   __device__ __forceinline__ static float add(const float* tap, int i, float v, float sum, bool start) {
     if constexpr (Stage::known) {
       if (start) return Known::tap(i) * v;
@@ -101,8 +101,8 @@ struct Compute<Thin> {
   }
 };
 
-// Every lane's `Out` columns, and `R` more on either side from the lanes beside it, which at the warp's ends are not
-// right: those lanes' outputs are not stored. The first `kWide` channels only.
+// Every lane's `Out` columns, and `R` more on either side from its neighbour lanes, of the first `kWide` channels. The
+// lanes at a warp's ends get wrong columns: their outputs are not stored.
 template <int R, int kWide, int C, int Out>
 __device__ __forceinline__ void with_neighbours(const float (&row)[C][Out], float (&wide)[C][Out + 2 * R]) {
   static_assert(R <= Out);
@@ -122,20 +122,13 @@ __device__ __forceinline__ void with_neighbours(const float (&row)[C][Out], floa
 struct Surroundings {
   int x, y;  // the image's pixel under a lane's first column and the warp's first row of the last stage
   int h, w;
-  Border border;  // circular: as it was made
+  Border border;  // circular: nothing is extended, because the box was extended for all stages
   float value;
 };
 
-// Position i, less than n outside of an axis of n: where the border policy finds it, or -1.
-__device__ __forceinline__ int folded(int i, int n, Border border) {
-  if (border == Border::constant) return i < 0 || i >= n ? -1 : i;
-  const int twice = border == Border::reflect ? 1 : 0;  // the pixel at the edge occurs once
-  if (i < 0) return border == Border::replicate ? 0 : -i - 1 + twice;
-  return i < n ? i : border == Border::replicate ? n - 1 : 2 * n - 1 - i - twice;
-}
-
-// The columns of a row just outside the image, R on either side. The row's `Side` outer columns on either side are
-// halos. kWhole: the image's width is a multiple of a lane's columns.
+// Fills the columns of a row just outside the image, R on either side. The row's `Side` outer columns on either side
+// are halos. kWhole: the image's width is a multiple of a lane's columns. Columns are registers, which no index of
+// core/border.h can select: each border's column is named.
 template <int R, int Side, bool kWhole, int C, int W>
 __device__ __forceinline__ void extend_columns(float (&row)[C][W], int first, int w, Border border, float value) {
   const auto replace = [&](bool here, float& to, float last, float reflect, float symmetric) {
@@ -159,7 +152,7 @@ __device__ __forceinline__ void extend_columns(float (&row)[C][W], int first, in
 }
 
 // Rows of the first stage's columns become rows of the last stage's `Out` columns. kHaloLanes: a lane makes its own
-// columns only, and other lanes pass the columns around them to later stages; else a lane makes those as well.
+// columns only, and neighbour lanes pass it the others that later stages read. Else the lane makes those too.
 template <bool kHaloLanes, bool kFirst, int Out, class... Stages>
 struct StageChain;
 
@@ -173,8 +166,8 @@ struct StageChain<kHaloLanes, kFirst, Out, Stage, Later...> {
   float ring[K][Stage::mid][Stage::widen(columns)];
   StageChain<kHaloLanes, false, Out, Later...> later;
 
-  // `r` is known where the loop over rows is unrolled; `store` gets the last stage's rows. kEdge: the warp's windows
-  // may hang over the image.
+  // Takes row r, which unrolled loops know at compile time. `store` gets the last stage's rows. kEdge: the warp's
+  // windows may hang over the image.
   template <bool kEdge, bool kWhole, int C, int In, class Store>
   __device__ __forceinline__ void row(int r, const float (&in)[C][In], const float* tap, float number,
                                       const Surroundings& at, const Store& store) {
@@ -211,8 +204,8 @@ struct StageChain<kHaloLanes, kFirst, Out, Stage, Later...> {
       for (int x = 0; x < W; ++x) to[c][x] = from[c][x];
   }
 
-  // `column_pass` for windows that may read rows outside the image: the ring's rows that the border policy repeats,
-  // which are in it, or row sums of the border's value.
+  // `column_pass` for windows that may read rows outside the image. Such a row repeats another row of the ring, or
+  // holds row sums of the border's value.
   __device__ __forceinline__ void down_at_edge(int r, float (&out)[Stage::outputs][columns], const float* tap,
                                                float number, const Surroundings& at) {
     const Border border = Stage::reads_zeros_outside ? Border::constant : at.border;
@@ -228,7 +221,7 @@ struct StageChain<kHaloLanes, kFirst, Out, Stage, Later...> {
     Compute<Stage>::sums_of(outside, sums, tap);
 #pragma unroll
     for (int j = 0; j < K; ++j) {
-      const int from = folded(first + j, at.h, border), source = from < 0 ? -1 : from - first;
+      const int from = map_near(first + j, at.h, border), source = from < 0 ? -1 : from - first;
 #pragma unroll
       for (int c = 0; c < Stage::mid; ++c)
 #pragma unroll
@@ -243,7 +236,7 @@ struct StageChain<kHaloLanes, kFirst, Out, Stage, Later...> {
   }
 };
 
-// The flow through all stages of a pipeline.
+// The StageChain of a pipeline.
 template <class P, bool kHaloLanes, int Out>
 struct StageChainOf;
 template <class... Stages, bool kHaloLanes, int Out>

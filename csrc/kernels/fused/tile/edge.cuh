@@ -1,16 +1,16 @@
-// The pixels near an edge of the image, whose windows, or those of a stage before, hang over it: computed again stage
-// by stage, each stage with the border policy for itself.
+// Computes pixels near an edge of the image again, where windows of a stage hang over it. Stages run one after another,
+// and each extends its own input.
 //
 //        margin                         A block takes the parts of its tile in the frame of `margin` pixels
-//      +-------------------------+      piece by piece, at most kPiece pixels long. For each stage, from the first:
-//      |  piece  :  piece  :     |
-//      |......................   |      - sums along x of the rows under its windows, of the image or of the stage
-//      | p :                 :   |        before, into shared memory (the box's, which is free by then),
-//      | i :                 :   |      - sums of those along y, the pointwise step, into shared memory again: the
-//      | e :                 :   |        piece and the halo of later stages, as far as it is in the image.
+//      +-------------------------+      piece by piece, at most kPiece pixels long. For each stage it makes in shared
+//      |  piece  :  piece  :     |      memory, where the box was:
+//      |......................   |
+//      | p :                 :   |      - sums along x of the rows under the stage's windows,
+//      | i :                 :   |      - sums of those along y, and the pointwise step: the piece and the halo of
+//      | e :                 :   |        later stages, as far as it is inside the image.
 //
-// One thread a pixel, whatever the piece's shape: lanes along its longer side took 4096^2 structure tensors of 5 from
-// 81 to 95 us (one NVIDIA H200). This code is small, and runs in few blocks.
+// A thread takes a pixel of pieces of any shape. With lanes along the longer side 4096^2 structure tensors of 5 took 95
+// us instead of 81 (one NVIDIA H200). The code is small, and runs in few blocks.
 #pragma once
 
 #include <climits>
@@ -33,9 +33,8 @@ struct Rect {
   __device__ Rect inside(const Rect& o) const { return {max(y0, o.y0), max(x0, o.x0), min(y1, o.y1), min(x1, o.x1)}; }
 };
 
-// The image of a tile. For a shard it is the shard and its neighbours' rows as far as stages read up and
-// down (the launch offers no others): no output's windows extend further, so that an edge of the image is there or
-// nowhere.
+// The image of a tile. For a shard it is the shard and as many rows of its neighbours as stages read: the launch offers
+// no others. No output's windows extend beyond those rows.
 template <class Rows>
 struct WholeImage {
   const Args& a;
@@ -96,7 +95,7 @@ struct MadeSource {
   const float* made;
   Rect rect;
   const Image& image;
-  // A circular image was made beyond its edges as well: filtering commutes with repeating.
+  // A circular image was made beyond its edges too: filtering commutes with repeating.
   __device__ int row(int y) const { return image.a.border == Border::circular ? y : mapped_row(image, y); }
   __device__ int column(int x) const { return image.a.border == Border::circular ? x : mapped_column(image, x); }
   __device__ float at(int channel, int row, int column) const {
@@ -117,7 +116,7 @@ __device__ void run_stages(const Image& image, const Source& in, int channels, R
   float* sums = memory;
   const Rect under{rect.y0 - R, rect.x0, rect.y1 + R, rect.x1};
   if constexpr (Stage::windows > 0) {
-    // Row sums, window by window; rows outside the image are left out below under `skip`.
+    // Row sums, window by window. With `skip` the sums along y leave out rows outside the image.
     for (int e = threadIdx.x; e < under.size() * Stage::windows; e += 32 * TileShape::warps) {
       const int i = e / under.size(), at = e % under.size();
       const int y = in.row(under.y0 + at / under.w()), x = under.x0 + at % under.w() - R;

@@ -1,24 +1,24 @@
-// A whole chain of stages on one tile: one read, one write; intermediate values stay in registers.
+// A chain of stages on one tile, with intermediate values in registers.
 //
 // clang-format off
 //      skew   32 * columns pixels
-//      +----+------------------------------+--+  -     One bulk copy (or plain loads) brings the box: the tile, the rows
-//      |    :     halo, `halo` rows       :  |  |     that all stages look further, and columns on either side. Each
-//      |    :    +--------------------+    :  |  |     warp streams its rows + 2 halo rows of the box; a lane reads
-//      |    :pass| warp 0: `rows` rows|pass:  |  |     the columns that its pixels need and lets each row run through
-//      |    :    | warp 1             |    :  | box_h  the stages (StageChain). What a later stage reads beyond
-//      |    :    | warp 2             |    :  |  |     a lane's columns the lane makes as well; or, in long chains, the
-//      |    :    | warp 3             |    :  |  |     neighbour lanes pass it: then the outer lanes of a warp store
-//      |    :    +--------------------+    :  |  |     nothing, and neighbouring tiles overlap by two lanes. Inside the
-//      |    :                              :  |  |     image there is no barrier after the box has come; warps make the
-//      +----+------------------------------+--+  -     rows between them twice.
+//      +----+------------------------------+--+  -     One bulk copy (or plain loads) brings the box: the tile and
+//      |    :     halo, `halo` rows       :  |  |     the halo of all stages. Each warp streams through its rows and
+//      |    :    +--------------------+    :  |  |     2 * halo more. A lane reads the columns under its pixels and
+//      |    :pass| warp 0: `rows` rows|pass:  |  |     passes each row through the stages (StageChain). Later stages
+//      |    :    | warp 1             |    :  | box_h  read columns beyond a lane's own: the lane makes them too. In
+//      |    :    | warp 2             |    :  |  |     long chains neighbour lanes pass them; then a warp's outer lanes
+//      |    :    | warp 3             |    :  |  |     store nothing, and neighbouring tiles overlap by two lanes.
+//      |    :    +--------------------+    :  |  |     Warps make the rows between them twice, so that inside the
+//      |    :                              :  |  |     image no barrier follows the box's.
+//      +----+------------------------------+--+  -
 // clang-format on
 //
-// Boxes of float32 start on 128 bytes, others on 32, so left of the first pixel stand `skew` others.
+// Boxes of float32 start on 128 bytes, others on 32: `skew` pixels precede the first one.
 //
-// Blocks at an edge of the image extend their box as far as the first stage looks (a circular one as far as all do).
-// The values that later stages read beyond the edge are in registers, or the pixels that need them are computed again
-// by edge.cuh. The rows above and below a shard are read in place from the neighbour shards.
+// Blocks at an edge of the image extend their box by the halo of the first stage, or of all stages with `circular`.
+// Values that later stages read beyond the edge are in registers, or edge.cuh computes the pixels that need them again.
+// Rows above and below a shard are read in place from the neighbour shards.
 //
 // Per output pixel: one read (halos come from L2) and one write of each output; flops 4 K a window, and the rows'
 // halos.

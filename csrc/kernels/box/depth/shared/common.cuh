@@ -3,7 +3,6 @@
 
 #include "core/cuda/store.cuh"
 #include "kernels/box/depth/params.h"
-#include "kernels/box/depth/shared/memory.cuh"
 #include "kernels/box/shared/common.cuh"
 
 namespace torch_conv::box {
@@ -49,8 +48,7 @@ __device__ __forceinline__ void store_depth(const DepthArgs& a, int64_t offset, 
     for (int v = 0; v < V; ++v) pack.v[v] = from_acc<Out>(value[v]);
     Out* to = static_cast<Out*>(a.out.data) + offset;
     if constexpr (sizeof(pack) == 8 || sizeof(pack) == 16) {
-      if constexpr (kPassing) store_passing(stored, to, pack);
-      else store_pack_if(stored, to, pack);
+      store_pack_if<V, Out, kPassing>(stored, to, pack);
     } else if (stored) {
       if constexpr (sizeof(pack) == 4) {
         *reinterpret_cast<Pack<V, Out>*>(to) = pack;

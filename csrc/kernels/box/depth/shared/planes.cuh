@@ -89,14 +89,14 @@ struct DepthMiddle {
     if (count > 0) {
       blocks[oldest * kDepthThreads] =
           block_sum<Planes>(plane[0], plane[1], plane[2], plane[3], plane[4], plane[5], plane[6], plane[7]);
-      oldest = oldest + 1 == count ? 0 : oldest + 1;
+      oldest = next_slot(oldest, count);
     }
     if constexpr (kRest > 0) {
       Planes rest = plane[kGroup - kRest];
 #pragma unroll
       for (int i = kGroup - kRest + 1; i < kGroup; ++i) rest = rest + plane[i];
       rests[oldest_rest * kDepthThreads] = rest;
-      oldest_rest = oldest_rest == count ? 0 : oldest_rest + 1;
+      oldest_rest = next_slot(oldest_rest, count + 1);
     }
   }
   __device__ __forceinline__ void add_to(Planes (&lead)[kGroup]) const {

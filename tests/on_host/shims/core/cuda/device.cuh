@@ -17,7 +17,7 @@ Pack<N, T> load_pack(const T* from) {
   return load_pack_anywhere<N>(from);
 }
 
-template <int N, typename T>
+template <int N, typename T, bool kPassing = false>
 void store_pack_if(bool condition, T* to, const Pack<N, T>& pack) {
   if (reinterpret_cast<uintptr_t>(to) % sizeof(pack) != 0 && condition) std::abort();
   if (condition) memcpy(to, &pack, sizeof(pack));
