@@ -12,12 +12,6 @@ __device__ __forceinline__ void load_matrices(unsigned (&a)[4], unsigned address
                : "memory");
 }
 
-__device__ __forceinline__ unsigned load_word(unsigned address) {
-  unsigned v;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
-  return v;
-}
-
 // Transposes the words of a quad of lanes: each lane has a word of every block, and then lane q has all four words of
 // block q. With two blocks, lane q has half of block q % 2.
 template <int N>

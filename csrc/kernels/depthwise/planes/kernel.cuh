@@ -22,7 +22,7 @@
 #include "core/activation.h"
 #include "core/cuda/tma.cuh"
 #include "kernels/depthwise/planes/params.h"
-#include "kernels/depthwise/shared/divisor.h"
+#include "kernels/depthwise/shared/floor_div.h"
 
 namespace torch_conv::depthwise {
 

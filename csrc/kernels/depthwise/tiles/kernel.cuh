@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(shape.threads, shape.resident)
       const int y_first = tile_y * SY + a.first_row, x_first = tile_x * SX + a.first_column;
       const T* const from = static_cast<const T*>(a.in) + int64_t(y_first) * a.in_h + x_first;
       T* const to = tile + (a.first_row + a.pad_y) * a.pitch + (a.first_column + a.lead);
-      int row = a.vectors.divide(tid), vector = tid - row * a.vectors.by, g = 0;
+      int row = a.vectors.divide(tid), vector = tid - row * a.vectors.divisor, g = 0;
       while (row >= a.rows) row -= a.rows, ++g;
 #pragma unroll 2
       while (g < group) {
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(shape.threads, shape.resident)
         }
         vector += a.step_vectors;
         row += a.step_rows;
-        if (vector >= a.vectors.by) vector -= a.vectors.by, ++row;
+        if (vector >= a.vectors.divisor) vector -= a.vectors.divisor, ++row;
         while (row >= a.rows) row -= a.rows, ++g;
       }
     }
@@ -236,8 +236,8 @@ __global__ void __launch_bounds__(shape.threads, shape.resident)
   if constexpr (kLoad == 0) tma::barrier_wait(&full, 0);
 #endif
 
-  const int g = a.units.divide(tid), unit = tid - g * a.units.by;
-  const int band = a.strips.divide(unit), strip = unit - band * a.strips.by;
+  const int g = a.units.divide(tid), unit = tid - g * a.units.divisor;
+  const int band = a.strips.divide(unit), strip = unit - band * a.strips.divisor;
   if (g < group) {
     const TilesPosition position = positions[g];
     const float bias = a.bias ? to_acc<float>(static_cast<const W*>(a.bias)[position.channel]) : 0.f;
