@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kChannelsWarps * 32, sizeof(T) == 4 ? 5
     for (int h = 0; h < kWords; ++h) v[i][h] = 0;
     if (i < K - 1 ? begin > 0 : t < length) load_words<4 * kWords>(x + uint64_t(a.x.stride_l) * i, v[i]);
   }
-  const Taps<W, V, K> window(p.weight, p.bias, c);
+  const ChannelTaps<W, V, K> window(p.weight, p.bias, c);
   if (begin == 0 && p.before.data) {
 #pragma unroll
     for (int i = 0; i < K - 1; ++i) load_words<4 * kWords>(at<const T>(p.before, n, c, i), v[i]);

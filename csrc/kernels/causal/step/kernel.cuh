@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kStepThreads) causal_step(const __grid_constan
   const int64_t row = p.rows ? int64_t(p.rows[n]) : int64_t(n);
   unsigned now[kWords];
   load_words<4 * kWords>(at<const T>(p.x, n, c, 0), now);
-  const Taps<W, V, K> window(p.weight, p.bias, c);
+  const ChannelTaps<W, V, K> window(p.weight, p.bias, c);
   const Pack<V, T> nothing{};
   if (row < 0 || row >= p.states) {
     store_pack_if(true, out, nothing);

@@ -91,7 +91,7 @@ struct Task {
 // The sums of a task. Step i reads input row i + y - pad of every strip that has it. Window row i - j belongs to output
 // row j.
 template <typename T, LargeMmaPolicy tile>
-struct Sums {
+struct TaskSums {
   static constexpr int kRows = tile.rows, kBlocks = tile.blocks, kSpans = tile.spans, kUnit = tile.unit();
   static constexpr int kRowBytes = 4 * large_mma_row_words(kSpans);
 
@@ -107,8 +107,8 @@ struct Sums {
   unsigned band[kRows][kSpans];  // window rows, which rotate
   float sum[kRows][kBlocks][4];
 
-  __device__ __forceinline__ Sums(const LargeMmaArgs& args, const BlockTile& block, const Task<tile>& task,
-                                  unsigned shared)
+  __device__ __forceinline__ TaskSums(const LargeMmaArgs& args, const BlockTile& block, const Task<tile>& task,
+                                      unsigned shared)
       : a(args), slab(block.slab), kh(int(a.p.kh)), zeros(shared), sum{} {
     const LargeMmaShape& s = a.s;
     const int lane = threadIdx.x % 32, pad = int(a.p.place.pad_y);
@@ -189,7 +189,7 @@ struct Sums {
 
 // The outputs of a task: a lane has rows g and g + 8 of M, which are a strip of an image each.
 template <typename T, LargeMmaPolicy tile, Activation kind>
-struct Outputs {
+struct TaskOutputs {
   static constexpr int kRows = tile.rows, kBlocks = tile.blocks;
   static constexpr int kWords = kBlocks >= 3 ? 4 : kBlocks;  // that a lane stores at once
 
@@ -198,7 +198,7 @@ struct Outputs {
   const Task<tile> task;
   const int channel, columns, rows_of_strip, rows;  // inside the tile
 
-  __device__ __forceinline__ Outputs(const LargeMmaArgs& args, const BlockTile& of, const Task<tile>& at)
+  __device__ __forceinline__ TaskOutputs(const LargeMmaArgs& args, const BlockTile& of, const Task<tile>& at)
       : a(args),
         block(of),
         task(at),
@@ -277,14 +277,14 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
   const int tasks = block.channels * (a.s.row_groups * a.s.column_tiles);
 #pragma unroll 1
   for (int task = warp; task < tasks; task += a.s.warps) {
-    Sums<T, tile> sums(a, block, Task<tile>::of(a, block, task), shared_address(large_shared));
+    TaskSums<T, tile> sums(a, block, Task<tile>::of(a, block, task), shared_address(large_shared));
     sums.add_up();
     uint64_t wrong = bits_of_not_finite(sums.sum);
     if (taps_not_finite) wrong = ~uint64_t(0);
     // The positions are computed a second time. So they take no registers while the sums are made.
     int task_out = task;
     asm volatile("" : "+r"(task_out));
-    const Outputs<T, tile, kind> outputs(a, block, Task<tile>::of(a, block, task_out));
+    const TaskOutputs<T, tile, kind> outputs(a, block, Task<tile>::of(a, block, task_out));
     outputs.store(sums.sum);
     if (__any_sync(~0u, wrong != 0)) outputs.repair(wrong);
   }
