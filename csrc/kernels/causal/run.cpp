@@ -11,7 +11,7 @@ void run_cuda(const CausalConv& p, const Plan& plan, const Site& site) { launch_
 Plan plan_update_cuda(const CausalUpdate& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
 
 void run_update_cuda(const CausalUpdate& p, const Plan& plan, const Site& site) {
-  launch(plan, site, UpdateArgs{.p = p, .across = Divide::by(plan.blocks / p.n)});
+  launch(plan, site, UpdateArgs{.p = p, .across = Divisor::of(plan.blocks / p.n)});
 }
 
 }  // namespace torch_conv::causal

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kStepThreads) causal_step(const __grid_constan
   constexpr int V = 4, kWords = V / kPerWord<T>;
   constexpr int kSize = size > 0 ? size : K - 1;  // elements of a channel
   const CausalUpdate& p = a.p;
-  const unsigned n = a.across.of(blockIdx.x);
+  const unsigned n = a.across.divide(blockIdx.x);
   const int c = int(((blockIdx.x - n * a.across.divisor) * kStepThreads + threadIdx.x) * V);
   if (c >= p.c) return;
   T* out = at<T>(p.out, n, c, 0);
