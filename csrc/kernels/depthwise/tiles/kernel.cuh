@@ -18,6 +18,7 @@
 #include "core/activation.h"
 #include "core/cuda/async_copy.cuh"
 #include "core/cuda/tma.cuh"
+#include "kernels/depthwise/shared/row_sums.cuh"
 #include "kernels/depthwise/tiles/params.h"
 
 namespace torch_conv::depthwise {
@@ -76,7 +77,6 @@ __device__ __forceinline__ void write(T* to, const T (&from)[N], int count) {
 template <TilesPolicy S, typename T, typename Finish>
 __device__ __forceinline__ void add_up_from_registers(const TilesArgs& a, const T* at, const float* tap_at,
                                                       float (&sum)[S.ry][S.px], const Finish& finish) {
-  constexpr int KH = S.kh, KW = S.kw, SY = S.stride_y, SX = S.stride_x, DY = S.dilation_y, DX = S.dilation_x;
   float tap[S.tap_slot()];
 #pragma unroll
   for (int i = 0; i < S.tap_slot(); i += 4) {
@@ -87,17 +87,7 @@ __device__ __forceinline__ void add_up_from_registers(const TilesArgs& a, const 
   for (int r = 0; r < S.rows(); ++r) {
     float v[S.columns()];
     read<S.first>(at + r * a.pitch, v);
-#pragma unroll
-    for (int o = 0; o < S.ry; ++o) {
-      const int down = r - o * SY, i = down / DY;
-      if (down >= 0 && down % DY == 0 && i < KH) {
-#pragma unroll
-        for (int j = 0; j < KW; ++j)
-#pragma unroll
-          for (int p = 0; p < S.px; ++p) sum[o][p] = fmaf(tap[i * KW + j], v[p * SX + j * DX], sum[o][p]);
-        if (i == KH - 1) finish(o);
-      }
-    }
+    add_row<S>(r, v, tap, sum, finish);
   }
 }
 
