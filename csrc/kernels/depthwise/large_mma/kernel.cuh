@@ -75,8 +75,8 @@ __device__ __forceinline__ uint64_t bits_of_not_finite(const float (&sum)[kRows]
   return wrong;
 }
 
-// A task is a warp's tile: kRows output rows of every strip, from row y of the strip on, and kBlocks blocks of columns
-// from column x on, of channel c of the block.
+// A task is a warp's tile of channel c of the block. It begins at row y of every strip and at column x, and has kRows
+// rows and kBlocks blocks of columns.
 template <LargeMmaPolicy tile>
 struct Task {
   int c, x, y;
