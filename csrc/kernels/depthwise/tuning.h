@@ -1,5 +1,7 @@
-// Comparisons of variants that serve the same problem, with measurements. VARIANT_is_slower: null, or why another
-// variant is faster. No other CUDA file of the kernel family names two variants.
+// Comparisons of CUDA variants that serve the same problem. VARIANT_is_slower: null, or why another variant is faster.
+// Above each function stand its rule and the measurements behind it. All times are us on one NVIDIA H200, unless a line
+// names another unit or GPU. `96x56` is a batch of 64 images of 96 channels and 56x56 pixels; `2 of 96x56` has 2
+// images.
 #pragma once
 
 #include "kernels/depthwise/channels_tma/plan.h"
@@ -8,20 +10,20 @@
 
 namespace torch_conv::depthwise {
 
-// Figures: us on one NVIDIA H200; the batch is 64 and the map is square unless a line names another.
-
+// ROWS_MMA is slower for fewer than 7 taps, and for fewer than 16 taps on unaligned rows. float16 64x768:
+//
+//     rows of 1024    ROWS  ROWS_MMA        rows of 1001    ROWS_MMA
+//       k = 7           55        54          k = 31              78
+//       k = 9           56        54
+//       k = 15          76        54
+//
 inline const char* rows_mma_is_slower(const Depthwise& p, const Arch&) {
-  // float16 64x768x1024, ROWS : ROWS_MMA.
-  //
-  //     k = 5 50 : -; k = 7 55 : 54; k = 9 56 : 54; k = 15 76 : 54
-  //
   if (p.kw < 7) return "a short window: multiply-adds are faster";
-  // Unaligned rows slow ROWS_MMA: k = 31 takes 78 us on 64x768x1001 and 54 on rows of 1024. ROWS takes 76 at k = 15.
   const bool aligned = p.in.w % 4 == 0 && p.out.w % 2 == 0 && p.in.stride_c % 4 == 0 && p.out.stride_c % 2 == 0;
   return p.kw < 16 && !aligned ? "unaligned rows: multiply-adds are faster" : nullptr;
 }
 
-// float16, PLANES : PLANES_MMA. PLANES has the bits of a chain.
+// PLANES is as fast as PLANES_MMA for few taps or pixels, and has the bits of a chain. float16, PLANES : PLANES_MMA:
 //
 //     3x3  96x56 24.4 : 22.5; 768x14 11.7 : 11.4; 768x7 6.2 : 7.4
 //     5x5  96x56 34.5 : 23.9
@@ -38,10 +40,9 @@ inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
          arch.bulk_copy && tma::vectors_possible(p.in);
 }
 
-// WARPS against the fastest other variant: the number of outputs up to which WARPS is faster, and the part of the lanes
-// that must have a vector. "2 of 96x56" is two images; without a number, 64.
+// WARPS is faster up to a number of outputs, if a part of the lanes has a vector. WARPS : the fastest other variant:
 //
-//   dtype    k step  outputs  lanes  us, WARPS : the fastest other
+//   dtype    k step  outputs  lanes  times
 //   float32  3  1    any      1/2    96x56 39.0 : 43.5; 32x32x224 100.6 : 108; 1024x16 43.9 : 47.5;
 //                                    1024x12 (3/8 of the lanes) 29.9 : 22.2; 8 of 8x2048 530 : 521 by `direct`
 //            3  2    any      1/2    96x112 89.0 : 95.2
@@ -70,26 +71,26 @@ inline const char* warps_is_slower(const Depthwise& p, const Arch& arch) {
   return most == any || outputs < most ? nullptr : "many outputs: shared memory is faster";
 }
 
-// float16 7x7 at 96x56: LARGE_MMA 68, PLANES 57, PLANES_MMA 25.4.
+// LARGE_MMA is slower for windows up to 9x9. float16 7x7 96x56: LARGE_MMA 68, PLANES 57, PLANES_MMA 25.4.
 inline const char* large_mma_is_slower(const Depthwise& p, const Arch&) {
   return p.kh <= 9 && p.kw <= 9 ? "a window up to 9x9" : nullptr;
 }
 
-// float32 at 384x32, LARGE : TILES. 31x31 1035 : 1127 (four times the time of a quarter of the channels); 13x13 439 :
-// 243.
+// LARGE is slower for fewer than 600 taps. float32 384x32, LARGE : TILES: 13x13 439 : 243; 31x31 1035 : 1127 (four
+// times the time of a quarter of the channels).
 inline const char* large_is_slower(const Depthwise& p, const Arch&) {
   return p.kh * p.kw < 600 ? "a window of fewer than 600 taps" : nullptr;
 }
 
-// float32 at 8x8x2048, percent of copy, TILES : `direct`. 3x3 96 : 97; 7x7 64 : 81. In half precision `direct` is as
-// fast, but a second launch must convert its windows to float32.
+// TILES is slower than `direct` on wide float32 planes. Percent of copy, 8 of 8x2048, TILES : `direct`: 3x3 96 : 97;
+// 7x7 64 : 81. In half precision `direct` is as fast, but another launch must convert its windows to float32.
 inline const char* tiles_is_slower(const Depthwise& p, const Arch& arch) {
   return p.out.w >= 112 && direct_copies_in_bulk(p, arch) ? "direct is faster" : nullptr;
 }
 
-// Pixels of half precision that are no multiple of 32 bytes: blocks of some channels read and write parts of sectors.
-// us of CHANNELS, CHANNELS_TMA and CHANNELS_MMA, float16. Batches of 8, 24 and 40x1080x1920 have 8, 4 and 2 images. The
-// last two were measured on one NVIDIA H100.
+// Blocks of some channels read and write parts of sectors, if a pixel of half precision is no multiple of 32 bytes.
+// float16, CHANNELS, CHANNELS_TMA and CHANNELS_MMA. Images of 1080x1920 with 8, 24 and 40 channels come in batches of
+// 8, 4 and 2. Those with 24 and 40 channels were measured on one NVIDIA H100.
 //
 //     3x3  8x112 12.6, 16.4, 26.0; 24x56 9.9, 14.6, 15.1; 24x112 30.5, 39.7, 39.3; 40x28 6.1, 9.5, 8.6
 //          40x56 15.7, 21.3, 19.4; 56x56 20.9, 24.4, 22.8; 72x56 26.7, 26.8, 28.1; 120x28 13.4, 14.4, 15.4
@@ -112,13 +113,13 @@ inline bool beyond_cache(const Depthwise& p) {
   return 2 * p.in.n * p.in.c * p.in.h * p.in.w * size_of(p.in.dtype) > (int64_t(64) << 20);
 }
 
-// float16, CHANNELS_MMA : CHANNELS_TMA.
+// CHANNELS_MMA is slower for few taps or outputs, for parts of sectors, and for signals. CHANNELS_TMA has 98 % of copy
+// for signals with 7 taps; an mma would hold one row of taps. float16, CHANNELS_MMA : CHANNELS_TMA:
 //
 //     3x3  768x14 12.4 : 15; 96x56 25.3 : 25.5; one image 5.0 (96x112) : 2.6 (96x56)
 //     5x5  96x56 27.7 : 42
 //     7x7  96x56 28.9 : 58
 //
-// Signals: CHANNELS_TMA has 98 % of copy with 7 taps, and an mma would hold one row of taps.
 inline const char* channels_mma_is_slower(const Depthwise& p, const Arch& arch) {
   const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
   const bool few = taps <= 9 && (outputs < (1 << 21) || p.in.c < 32 || parts_of_sectors(p));
@@ -128,14 +129,16 @@ inline const char* channels_mma_is_slower(const Depthwise& p, const Arch& arch) 
              : nullptr;
 }
 
-// CHANNELS_TMA and CHANNELS_ROWS load by bulk copies.
+// CHANNELS_TMA and CHANNELS_ROWS load by bulk copies. Loads by threads are faster for parts of sectors and few taps;
+// the table at parts_of_sectors has the times.
 inline const char* channels_bulk_is_slower(const Depthwise& p, const Arch&) {
   const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
   const bool few = taps <= 9 || (taps <= 25 && p.in.c < 16);
   return few && outputs >= (1 << 20) && parts_of_sectors(p) ? "parts of sectors: loads by threads are faster" : nullptr;
 }
 
-// The kernels of `direct` keep pixels in registers or shared memory. GENERAL loads them for every tap.
+// GENERAL is slower than `direct` everywhere: it loads pixels for every tap, and `direct` keeps them in registers or in
+// shared memory.
 inline const char* general_is_slower(const Depthwise& p, const Arch&) {
   const bool served_by_direct = p.activation == Activation::none && p.place.unit_steps_of_images();
   return served_by_direct ? "direct is faster" : nullptr;

@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(kChannelsWarps * 32, sizeof(T) == 4 ? 5
   constexpr int kWords = V / kPerWord<T>;
   const CausalConv& p = a.p;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const unsigned rest = a.across.of(blockIdx.x), across = blockIdx.x - rest * a.across.divisor;
-  const unsigned n = a.along.of(rest), along = rest - n * a.along.divisor;
+  const unsigned rest = a.across.divide(blockIdx.x), across = blockIdx.x - rest * a.across.divisor;
+  const unsigned n = a.along.divide(rest), along = rest - n * a.along.divisor;
   const int length = int(p.l), begin = int(along * kChannelsWarps + warp) * S, c = int(across * 32 + lane) * V;
   if (begin >= length || c >= p.c) return;
   const T* x = start_of<const T>(p.x, a.x, n, c) + int64_t(begin - (K - 1)) * a.x.stride_l;
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kChannelsWarps * 32, sizeof(T) == 4 ? 5
     for (int h = 0; h < kWords; ++h) v[i][h] = 0;
     if (i < K - 1 ? begin > 0 : t < length) load_words<4 * kWords>(x + uint64_t(a.x.stride_l) * i, v[i]);
   }
-  const Taps<W, V, K> window(p.weight, p.bias, c);
+  const ChannelTaps<W, V, K> window(p.weight, p.bias, c);
   if (begin == 0 && p.before.data) {
 #pragma unroll
     for (int i = 0; i < K - 1; ++i) load_words<4 * kWords>(at<const T>(p.before, n, c, i), v[i]);

@@ -9,8 +9,8 @@ void launch_channels(const CausalConv& p, const Plan& plan, const Site& site) {
          ChannelsArgs{.p = p,
                       .x = Starts::of(p.x),
                       .out = Starts::of(p.out),
-                      .across = Divide::by(blocks_across(p)),
-                      .along = Divide::by(blocks_along(p))});
+                      .across = Divisor::of(blocks_across(p)),
+                      .along = Divisor::of(blocks_along(p))});
 }
 
 }  // namespace torch_conv::causal

@@ -13,7 +13,7 @@ constexpr int kChannelsWarps = 4;
 struct ChannelsArgs {
   CausalConv p;
   Starts x, out;
-  Divide across, along;  // blocks over the channels, over the length
+  Divisor across, along;  // blocks over the channels, over the length
 };
 
 }  // namespace torch_conv::causal

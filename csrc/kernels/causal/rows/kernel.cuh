@@ -53,10 +53,10 @@ __global__ void __launch_bounds__(kRowsWarps * 32, 12) causal_rows(const __grid_
   const CausalConv& p = a.p;
   const int lanes = 1 << a.lanes_log2, lane = int(threadIdx.x) & (lanes - 1);
   const unsigned index = (blockIdx.x * (kRowsWarps * 32) + threadIdx.x) >> a.lanes_log2;
-  const unsigned at_row = a.groups.of(index), group = index - at_row * a.groups.divisor;
+  const unsigned at_row = a.groups.divide(index), group = index - at_row * a.groups.divisor;
   const bool exists = at_row < a.rows;  // all lanes of a warp go on to the shuffles
   const unsigned row = exists ? at_row : 0;
-  const unsigned n = a.channels.of(row), c = row - n * a.channels.divisor;
+  const unsigned n = a.channels.divide(row), c = row - n * a.channels.divisor;
   const T* x = start_of<const T>(p.x, a.x, n, c);
   T* out = start_of<T>(p.out, a.out, n, c);
   const int length = exists ? int(p.l) : 0;

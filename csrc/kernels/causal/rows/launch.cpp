@@ -13,8 +13,8 @@ void launch_rows(const CausalConv& p, const Plan& plan, const Site& site) {
          RowsArgs{.p = p,
                   .x = Starts::of(p.x),
                   .out = Starts::of(p.out),
-                  .groups = Divide::by(split.groups),
-                  .channels = Divide::by(p.c),
+                  .groups = Divisor::of(split.groups),
+                  .channels = Divisor::of(p.c),
                   .rows = unsigned(p.n * p.c),
                   .lanes_log2 = log2,
                   .end = static_cast<const char*>(p.x.data) + last * size_of(p.dtype)});

@@ -16,7 +16,7 @@ enum class Alignment : int8_t { whole, alike, apart };
 struct RowsArgs {
   CausalConv p;
   Starts x, out;
-  Divide groups, channels;  // groups of lanes a row
+  Divisor groups, channels;  // groups of lanes a row
   unsigned rows;
   int lanes_log2;   // of a group
   const void* end;  // of x: no load goes beyond

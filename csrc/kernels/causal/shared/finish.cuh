@@ -26,10 +26,10 @@ __device__ __forceinline__ float value_of(const unsigned* words, int e) {
 
 // The windows and biases of V channels from c on, where those are contiguous and aligned to 8 bytes.
 template <typename W, int V, int K>
-struct Taps {
+struct ChannelTaps {
   W taps[V * K], biases[V] = {};
 
-  __device__ __forceinline__ Taps(const void* weight, const void* bias, int c) {
+  __device__ __forceinline__ ChannelTaps(const void* weight, const void* bias, int c) {
     constexpr int kAtOnce = 8 / sizeof(W);
 #pragma unroll
     for (int i = 0; i < V * K; i += kAtOnce) {

@@ -8,17 +8,17 @@ namespace torch_conv::causal {
 // Blocks, and groups of lanes, that kernels count in 32 bits.
 constexpr int64_t kLargestGrid = (int64_t(1) << 31) - 1024;
 
-// i / divisor for i below 2^31, by a multiplication: a division is 25 instructions.
-struct Divide {
-  unsigned divisor, magic, shift;
-  static Divide by(int64_t divisor) {
+// Division of numbers below 2^31, without the comparison of FastDivisor, with which `channels` spills.
+struct Divisor {
+  unsigned divisor, factor, shift;
+  static Divisor of(int64_t divisor) {
     unsigned shift = 0;
     while ((int64_t(1) << shift) < divisor) ++shift;
-    const uint64_t magic = (uint64_t(1) << 32) * ((uint64_t(1) << shift) - uint64_t(divisor)) / uint64_t(divisor) + 1;
-    return {unsigned(divisor), unsigned(magic), shift};
+    const uint64_t factor = (uint64_t(1) << 32) * ((uint64_t(1) << shift) - uint64_t(divisor)) / uint64_t(divisor) + 1;
+    return {unsigned(divisor), unsigned(factor), shift};
   }
 #ifdef __CUDACC__
-  __device__ __forceinline__ unsigned of(unsigned i) const { return (__umulhi(i, magic) + i) >> shift; }
+  __device__ __forceinline__ unsigned divide(unsigned i) const { return (__umulhi(i, factor) + i) >> shift; }
 #endif
 };
 
@@ -30,7 +30,7 @@ struct Starts {
 
 struct UpdateArgs {
   CausalUpdate p;
-  Divide across;  // blocks over the channels
+  Divisor across;  // blocks over the channels
 };
 
 }  // namespace torch_conv::causal

@@ -19,14 +19,14 @@ __global__ void __launch_bounds__(kStepThreads) causal_step(const __grid_constan
   constexpr int V = 4, kWords = V / kPerWord<T>;
   constexpr int kSize = size > 0 ? size : K - 1;  // elements of a channel
   const CausalUpdate& p = a.p;
-  const unsigned n = a.across.of(blockIdx.x);
+  const unsigned n = a.across.divide(blockIdx.x);
   const int c = int(((blockIdx.x - n * a.across.divisor) * kStepThreads + threadIdx.x) * V);
   if (c >= p.c) return;
   T* out = at<T>(p.out, n, c, 0);
   const int64_t row = p.rows ? int64_t(p.rows[n]) : int64_t(n);
   unsigned now[kWords];
   load_words<4 * kWords>(at<const T>(p.x, n, c, 0), now);
-  const Taps<W, V, K> window(p.weight, p.bias, c);
+  const ChannelTaps<W, V, K> window(p.weight, p.bias, c);
   const Pack<V, T> nothing{};
   if (row < 0 || row >= p.states) {
     store_pack_if(true, out, nothing);

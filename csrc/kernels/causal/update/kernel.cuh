@@ -25,7 +25,7 @@ struct Updated {
   bool computes = false;  // there is a channel, and it has a state; the output of padding is 0
 
   __device__ __forceinline__ explicit Updated(const UpdateArgs& a) : p(a.p) {
-    const unsigned n = a.across.of(blockIdx.x);
+    const unsigned n = a.across.divide(blockIdx.x);
     c = int64_t(blockIdx.x - n * a.across.divisor) * 128 + threadIdx.x;
     if (c >= p.c) return;
     x = at<const T>(p.x, n, c, 0), out = at<T>(p.out, n, c, 0);

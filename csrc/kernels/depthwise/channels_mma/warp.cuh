@@ -1,11 +1,9 @@
 // CHANNELS_MMA: the sums and weights of a warp, and outputs that are computed again.
 #pragma once
 
-#include "core/activation.h"
-#include "core/cuda/half_bits.cuh"
-#include "core/cuda/round_pair.cuh"
 #include "core/cuda/tma.cuh"
 #include "kernels/depthwise/channels_mma/params.h"
+#include "kernels/depthwise/shared/mma.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -255,8 +253,7 @@ struct Warp {
     for (int e = 0; e < 2; ++e) {
       unsigned words[2];
 #pragma unroll
-      for (int pair = 0; pair < 2; ++pair)
-        words[pair] = round_pair<T>(activated<kind>(of[pair][e]), activated<kind>(of[pair][2 + e]));
+      for (int pair = 0; pair < 2; ++pair) words[pair] = output_pair<T, kind>(of[pair][e], of[pair][2 + e]);
       store_both_if(writes[e], staging + to[e] + row * t.out_row_bytes(), words[0], words[1]);
       output_bits |= words[0] | words[1];
     }

@@ -151,9 +151,9 @@ void each_block_unit(const Depthwise& p, const Plan& plan, Range units) {
 
 template <typename A>
 void block_units(const Depthwise& p, const Plan& plan, Range units) {
-  with_type(p.in.dtype, [&](auto t) {
-    using T = decltype(t);
-    if constexpr (std::is_same_v<A, float> && std::is_same_v<A, acc_t<T>> && !std::is_integral_v<T>)
+  if constexpr (std::is_same_v<A, float>)
+    with_pixels<A>(p.in.dtype, [&](auto t) {
+      using T = decltype(t);
       each_block_unit<Blocks<T, Squares<T>, Channels<A>>>(p, plan, units);
-  });
+    });
 }

@@ -117,7 +117,7 @@ constexpr int kSizes = 5, kLargest = TC_VEC_BYTES == 64 ? 0 : 1;
 
 template <typename T>
 void channel_runs(ChannelRun<T> (&fixed)[kSizes], ChannelRun<T> (&any)[kSizes], int64_t kw, int64_t stride) {
-  auto size = [&]<int I>() {
+  unrolled<kSizes>([&]<int I>() {
     constexpr int P = kOutputs[I];
     any[I] = channel_tile_any<T, P>;
     fixed[I] = nullptr;
@@ -129,9 +129,7 @@ void channel_runs(ChannelRun<T> (&fixed)[kSizes], ChannelRun<T> (&any)[kSizes], 
       if (stride == 2 && kw == 3) fixed[I] = channel_tile<T, P, 3, 2>;
       if (stride == 2 && kw == 5) fixed[I] = channel_tile<T, P, 5, 2>;
     }
-  };
-  [&]<int... I>(std::integer_sequence<int, I...>) { (size.template operator()<I>(), ...); }
-  (std::make_integer_sequence<int, kSizes>{});
+  });
 }
 
 template <typename T>
@@ -345,11 +343,9 @@ void each_channel_unit(const Depthwise& p, const Plan& plan, Range units, F f) {
 
 template <typename A>
 void channel_units(const Depthwise& p, const Plan& plan, Range units) {
-  with_type(p.in.dtype, [&](auto t) {
+  with_pixels<A>(p.in.dtype, [&](auto t) {
     using T = decltype(t);
-    if constexpr (std::is_same_v<A, acc_t<T>> && !std::is_integral_v<T>) {
-      Channels<T> channels(p, writes_ahead<T>(p));
-      each_channel_unit(p, plan, units, [&](int64_t n, Range c, Range y, Range x) { channels.unit(n, c, y, x); });
-    }
+    Channels<T> channels(p, writes_ahead<T>(p));
+    each_channel_unit(p, plan, units, [&](int64_t n, Range c, Range y, Range x) { channels.unit(n, c, y, x); });
   });
 }

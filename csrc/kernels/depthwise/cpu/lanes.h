@@ -3,14 +3,32 @@
 
 typedef int32_t Words __attribute__((vector_size(TC_VEC_BYTES)));  // a register of float's bits
 
-// The lanes of two registers that a shuffle selects.
-struct Lanes {
-  alignas(64) int32_t at[kLanes<float>];
+// Calls f.operator()<i>() for i = 0 ... N - 1, unrolled by the compiler: registers in arrays stay registers.
+template <int N, typename F>
+TC_HD void unrolled(F f) {
+  [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) { (f.template operator()<i>(), ...); }
+  (std::make_integer_sequence<int, N>{});
+}
+
+// Calls f(T{}) for the floating-point type of `dtype`, whose accumulation type is A.
+template <typename A, typename F>
+auto with_pixels(Dtype dtype, const F& f) -> decltype(f(A{})) {
+  return with_type(dtype, [&](auto t) -> decltype(f(A{})) {
+    using T = decltype(t);
+    if constexpr (std::is_same_v<A, acc_t<T>> && !std::is_integral_v<T>) return f(t);
+    else __builtin_unreachable();
+  });
+}
+
+// The elements of two registers that a shuffle selects.
+template <typename I, int count>
+struct Selection {
+  alignas(64) I at[count];
   template <typename F>
-  static constexpr Lanes of(F f) {
-    Lanes lanes{};
-    for (int lane = 0; lane < kLanes<float>; ++lane) lanes.at[lane] = f(lane);
-    return lanes;
+  static constexpr Selection of(F f) {
+    Selection s{};
+    for (int i = 0; i < count; ++i) s.at[i] = I(f(i));
+    return s;
   }
   TC_HD Words words() const {
     Words w;
@@ -18,6 +36,7 @@ struct Lanes {
     return w;
   }
 };
+using Lanes = Selection<int32_t, kLanes<float>>;
 constexpr Lanes kEven = Lanes::of([](int lane) { return 2 * lane; });
 constexpr Lanes kOdd = Lanes::of([](int lane) { return 2 * lane + 1; });
 
@@ -25,17 +44,9 @@ constexpr Lanes kOdd = Lanes::of([](int lane) { return 2 * lane + 1; });
 TC_HD __mmask32 first_lanes(int64_t n) { return n >= 32 ? 0xffffffff : n <= 0 ? 0 : (1u << n) - 1; }
 
 // 16 numbers of bfloat16 and the upper halves of a register's words, in one shuffle each.
-struct Halfwords {
-  alignas(64) int16_t at[32];
-  template <typename F>
-  static constexpr Halfwords of(F f) {
-    Halfwords words{};
-    for (int word = 0; word < 32; ++word) words.at[word] = f(word);
-    return words;
-  }
-};
-constexpr Halfwords kSpread = Halfwords::of([](int word) { return int16_t(word / 2); });
-constexpr Halfwords kUpper = Halfwords::of([](int word) { return int16_t(word * 2 % 32 + 1); });
+using Halfwords = Selection<int16_t, 32>;
+constexpr Halfwords kSpread = Halfwords::of([](int word) { return word / 2; });
+constexpr Halfwords kUpper = Halfwords::of([](int word) { return word * 2 % 32 + 1; });
 
 TC_HD Vec<float> from_bfloat(__m256i bits) {
   const __m512i spread = _mm512_load_si512(kSpread.at);
@@ -155,15 +166,13 @@ using FinishRow = void (*)(const A* sums, int64_t n, void* to);
 
 template <typename A>
 FinishRow<A> row_finisher(Dtype dtype, Activation kind) {
-  return with_type(dtype, [&](auto t) -> FinishRow<A> {
+  return with_pixels<A>(dtype, [&](auto t) {
     using T = decltype(t);
-    if constexpr (!std::is_same_v<A, acc_t<T>> || std::is_integral_v<T>) __builtin_unreachable();
-    else
-      return with_activation(kind, [](auto k) -> FinishRow<A> {
-        return [](const A* sums, int64_t n, void* to) {
-          finish_row<A, T, decltype(k)::value>(sums, n, static_cast<T*>(to));
-        };
-      });
+    return with_activation(kind, [](auto k) -> FinishRow<A> {
+      return [](const A* sums, int64_t n, void* to) {
+        finish_row<A, T, decltype(k)::value>(sums, n, static_cast<T*>(to));
+      };
+    });
   });
 }
 
@@ -173,15 +182,13 @@ using FetchRows = void (*)(const void* from, int64_t stride, int64_t rows, int64
 
 template <typename A>
 FetchRows<A> row_fetcher(Dtype dtype) {
-  return with_type(dtype, [](auto t) -> FetchRows<A> {
+  return with_pixels<A>(dtype, [](auto t) -> FetchRows<A> {
     using T = decltype(t);
-    if constexpr (!std::is_same_v<A, acc_t<T>> || std::is_integral_v<T>) __builtin_unreachable();
-    else
-      return [](const void* from, int64_t stride, int64_t rows, int64_t n, A* to, int64_t pitch) {
-        const T* row = static_cast<const T*>(from);
-        for (int64_t y = 0; y < rows; ++y, row += stride, to += pitch)
-          for (int64_t x = 0; x < n; x += kLanes<A>) store(to + x, load_some<A>(row + x, n - x));
-      };
+    return [](const void* from, int64_t stride, int64_t rows, int64_t n, A* to, int64_t pitch) {
+      const T* row = static_cast<const T*>(from);
+      for (int64_t y = 0; y < rows; ++y, row += stride, to += pitch)
+        for (int64_t x = 0; x < n; x += kLanes<A>) store(to + x, load_some<A>(row + x, n - x));
+    };
   });
 }
 
@@ -209,10 +216,9 @@ using HalveRows = void (*)(const void* from, int64_t stride, int64_t rows, int64
 template <typename A>
 HalveRows<A> row_halver(Dtype dtype) {
 #if TC_X86_FMA && TC_VEC_BYTES == 64
-  return with_type(dtype, [](auto t) -> HalveRows<A> {
-    using T = decltype(t);
-    if constexpr (!std::is_same_v<A, float> || std::is_same_v<T, double> || std::is_integral_v<T>) return nullptr;
-    else
+  if constexpr (std::is_same_v<A, float>)
+    return with_pixels<A>(dtype, [](auto t) -> HalveRows<A> {
+      using T = decltype(t);
       return [](const void* from, int64_t stride, int64_t rows, int64_t n, int64_t lead, A* to, int64_t pitch,
                 int64_t segment) {
         const T* row = static_cast<const T*>(from);
@@ -225,10 +231,9 @@ HalveRows<A> row_halver(Dtype dtype) {
             store(first + x / 2, even), store(second + x / 2, odd);
           }
       };
-  });
-#else
-  return nullptr;
+    });
 #endif
+  return nullptr;
 }
 
 // Memory for a thread's rows, aligned to 64 bytes, not cleared.

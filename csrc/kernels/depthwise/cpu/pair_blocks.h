@@ -8,10 +8,10 @@
 //
 // Words are transposed as floats are, 16 channels at a time. Two registers of words are two pixels of 32 channels.
 
-constexpr Halfwords kFirstPixels = Halfwords::of([](int c) { return int16_t(2 * c); });
-constexpr Halfwords kSecondPixels = Halfwords::of([](int c) { return int16_t(2 * c + 1); });
-constexpr Halfwords kLowChannels = Halfwords::of([](int i) { return int16_t(i / 2 + i % 2 * 32); });
-constexpr Halfwords kHighChannels = Halfwords::of([](int i) { return int16_t(i / 2 + i % 2 * 32 + 16); });
+constexpr Halfwords kFirstPixels = Halfwords::of([](int c) { return 2 * c; });
+constexpr Halfwords kSecondPixels = Halfwords::of([](int c) { return 2 * c + 1; });
+constexpr Halfwords kLowChannels = Halfwords::of([](int i) { return i / 2 + i % 2 * 32; });
+constexpr Halfwords kHighChannels = Halfwords::of([](int i) { return i / 2 + i % 2 * 32 + 16; });
 
 // The interface of Squares in blocks.h.
 struct PairSquares {

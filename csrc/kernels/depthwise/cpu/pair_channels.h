@@ -104,7 +104,7 @@ using PairLayout = std::conditional_t<K == 3, ChannelHalves<K>, PixelPairs<K>>;
 
 // The lanes in the order of the channels.
 template <int K>
-constexpr Halfwords kInOrder = Halfwords::of([](int c) { return int16_t(PairLayout<K>::lane_of(c)); });
+constexpr Halfwords kInOrder = Halfwords::of([](int c) { return PairLayout<K>::lane_of(c); });
 template <int K>
 constexpr Lanes kLowInOrder = Lanes::of([](int c) { return PairLayout<K>::lane_of(c); });
 template <int K>

@@ -98,7 +98,7 @@ bool pairs_go_on_with_chains() {
   return order && roundings && fused;
 }
 
-constexpr Halfwords kEvenOddWords = Halfwords::of([](int i) { return int16_t(i % 2 * 16 + i / 2); });
+constexpr Halfwords kEvenOddWords = Halfwords::of([](int i) { return i % 2 * 16 + i / 2; });
 constexpr Lanes kEvenOdd = Lanes::of([](int i) { return i % 2 * 16 + i / 2; });
 constexpr Lanes kEvenOddAfter = Lanes::of([](int i) { return i % 2 * 16 + i / 2 + 8; });
 

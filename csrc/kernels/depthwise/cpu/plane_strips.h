@@ -9,13 +9,6 @@
 // of sums over the row. At steps of 2, even and odd pixels have separate registers. Nothing is copied before. The
 // template argument Strip defines the contents of a register: FloatStrip below, PairStrip in pairs.h.
 
-// Calls f.operator()<i>() for i = 0 ... N - 1, unrolled by the compiler: registers in arrays stay registers.
-template <int N, typename F>
-TC_HD void unrolled(F f) {
-  [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) { (f.template operator()<i>(), ...); }
-  (std::make_integer_sequence<int, N>{});
-}
-
 // A mask of the elements a ... a + 32 that are inside a row of `size`.
 TC_HD __mmask32 lanes_inside(int64_t a, int64_t size) { return first_lanes(size - a) & ~(a < 0 ? first_lanes(-a) : 0); }
 

@@ -157,41 +157,29 @@ constexpr bool tall_fits(int steps) { return tile_registers(steps) * kTallRows <
 template <typename A>
 using PlaneRun = void (*)(const PlaneTile<A>&);
 
-// Calls f(steps) with a constant number of steps.
-template <typename F>
-auto with_steps(int steps, const F& f) {
-  auto one = [&]<int S>() {
-    if constexpr (S <= kMostSteps) return f(std::integral_constant<int, S>{});
-    else return f(std::integral_constant<int, 1>{});
-  };
-  switch (steps) {
-    case 2: return one.template operator()<2>();
-    case 3: return one.template operator()<3>();
-    case 4: return one.template operator()<4>();
-    case 5: return one.template operator()<5>();
-    case 6: return one.template operator()<6>();
-    case 7: return one.template operator()<7>();
-    case 8: return one.template operator()<8>();
+template <typename A, int steps>
+PlaneRun<A> plane_run_of(int rows, int64_t k) {
+  constexpr int V = kHalves<A> ? steps / 2 : steps;
+  constexpr bool half = kHalves<A> && steps % 2;
+  if constexpr (std::is_same_v<A, float>) {
+    auto fixed = [&]<int K>() -> PlaneRun<A> {
+      if constexpr (tall_fits(steps))
+        if (rows == kTallRows) return plane_tile<kTallRows, V, half, K>;
+      return plane_tile<kLowRows, V, half, K>;
+    };
+    if (k == 3) return fixed.template operator()<3>();
+    if (k == 5) return fixed.template operator()<5>();
+    if (k == 7) return fixed.template operator()<7>();
   }
-  return one.template operator()<1>();
+  return rows == 1 ? plane_tile_any<A, 1, V, half> : plane_tile_any<A, kLowRows, V, half>;
 }
 
-// The tile of `rows` rows and `steps` steps for windows of K x K (0: any).
+// The tile of `rows` rows and `steps` steps for windows of K x K (0: any). Null without steps.
 template <typename A>
 PlaneRun<A> plane_run(int rows, int steps, int64_t k) {
-  return with_steps(steps, [&](auto s) -> PlaneRun<A> {
-    constexpr int S = decltype(s)::value, V = kHalves<A> ? S / 2 : S;
-    constexpr bool half = kHalves<A> && S % 2;
-    if constexpr (std::is_same_v<A, float>) {
-      auto fixed = [&]<int K>() -> PlaneRun<A> {
-        if constexpr (tall_fits(S))
-          if (rows == kTallRows) return plane_tile<kTallRows, V, half, K>;
-        return plane_tile<kLowRows, V, half, K>;
-      };
-      if (k == 3) return fixed.template operator()<3>();
-      if (k == 5) return fixed.template operator()<5>();
-      if (k == 7) return fixed.template operator()<7>();
-    }
-    return rows == 1 ? plane_tile_any<A, 1, V, half> : plane_tile_any<A, kLowRows, V, half>;
+  PlaneRun<A> run = nullptr;
+  unrolled<kMostSteps>([&]<int i>() {
+    if (steps == i + 1) run = plane_run_of<A, i + 1>(rows, k);
   });
+  return run;
 }

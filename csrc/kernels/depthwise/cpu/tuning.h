@@ -1,24 +1,26 @@
-// Comparisons of the CPU variants, with measurements. VARIANT_is_slower: null, or why another variant is faster.
+// Comparisons of the CPU variants. VARIANT_is_slower: null, or why another variant is faster. Above each function stand
+// its rule and the measurements behind it, all on Zen 4.
 #pragma once
 
 #include "kernels/depthwise/cpu/plan.h"
 
 namespace torch_conv::depthwise {
 
-// float32 2x96x32x32, two threads of Zen 4, ms, PLANES : CHANNELS. 31x31 2.2 : 3.0; 13x13 0.54 : 0.72; 9x9 on 56x56
-// 1.17 : 0.87.
+// CHANNELS is slower for wide windows. ms, float32 2x96x32x32, two threads, PLANES : CHANNELS: 31x31 2.2 : 3.0; 13x13
+// 0.54 : 0.72; 9x9 on 56x56 1.17 : 0.87.
 inline const char* channels_is_slower(const Depthwise& p) {
   return p.kh > 1 && p.kw > 9 ? "a wide window, whose edges are copied" : nullptr;
 }
 
-// `direct` takes the channels of a row as one row. 2x3x512x512 float32 channels_last, ms, `direct` : PLANES. 3x3 0.49 :
-// 0.80; 5x5 1.0 : 1.1.
+// PLANES is slower for few interleaved channels, which `direct` takes as one row. ms, float32 2x3x512x512
+// channels_last, `direct` : PLANES: 3x3 0.49 : 0.80; 5x5 1.0 : 1.1.
 inline const char* planes_is_slower(const Depthwise& p) {
   const bool interleaved = p.activation == Activation::none && interleaved_channels(p.in, p.out) > 1;
   return interleaved && p.out.c < kFewChannels ? "few interleaved channels are one row elsewhere" : nullptr;
 }
 
-// Cycles for 16 outputs of blocks and planes, Zen 4, one thread, float32:
+// BLOCKS is slower for signals, windows without their own tile, and few taps on wide rows. Cycles for 16 outputs of
+// BLOCKS and PLANES, float32, one thread:
 //
 //     3x3   7x7 maps 35, 86; 14x14 26, 44; 56x56 24, 25; 112x112 stride 2 48, 43
 //     5x5   56x56 40, 45
@@ -35,13 +37,15 @@ inline const char* blocks_is_slower(const Depthwise& p) {
   return nullptr;
 }
 
-// Pairs take 32 channels at a time, CHANNELS and BLOCKS 16. ms of channel_pairs and channels, two threads of Zen 4,
-// 7x7: 2x16x224x224 1.20, 0.75; 8x96x56x56 0.86, 1.05; 8x384x14x14 0.22, 0.24.
+// Pairs take 32 channels at a time, CHANNELS and BLOCKS 16. So some numbers of channels leave more registers of pairs
+// empty. ms, 7x7, two threads, CHANNEL_PAIRS and CHANNELS: 2x16x224x224 1.20, 0.75; 8x96x56x56 0.86, 1.05; 8x384x14x14
+// 0.22, 0.24.
 inline const char* channels_leave_registers_empty(const Depthwise& p) {
   return 10 * round_up(p.out.c, 16) < 8 * round_up(p.out.c, 32) ? "channels that leave registers empty" : nullptr;
 }
 
-// us of channel_pairs and channels, two threads of Zen 4, 3x3:
+// CHANNEL_PAIRS is slower for rows of three taps, except on large maps of many channels. us, 3x3, two threads,
+// CHANNEL_PAIRS and CHANNELS:
 //
 //     8x96x56x56 293, 304; 4x32x112x112 210, 195; 8x384x14x14 86, 81
 //     8x192x28x28 158, 155; 2x64x56x56 60, 59; 1x96x112x112 156, 162
@@ -57,7 +61,8 @@ inline const char* block_pairs_is_slower(const Depthwise& p) {
   return why ? why : channels_leave_registers_empty(p);
 }
 
-// STRIPS and PLANE_PAIRS. ns for 16 outputs by columns of the map, Zen 4, one thread:
+// STRIPS and PLANE_PAIRS (both in rows `strips`) are slower on narrow maps. ns for 16 outputs by columns of the map,
+// one thread:
 //
 //                               12    14    16    18    20    24    28    33    36    40    48
 //     bfloat16 3x3  strips    10.5   9.3   7.6   7.2   6.2   5.1   4.5   6.6   6.0   5.6   4.7

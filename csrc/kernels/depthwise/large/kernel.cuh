@@ -21,7 +21,7 @@
 #include "core/activation.h"
 #include "core/cuda/device.cuh"
 #include "kernels/depthwise/large/params.h"
-#include "kernels/depthwise/shared/divisor.h"
+#include "kernels/depthwise/shared/floor_div.h"
 
 namespace torch_conv::depthwise {
 

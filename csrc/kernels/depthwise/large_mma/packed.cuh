@@ -12,12 +12,6 @@ __device__ __forceinline__ void load_matrices(unsigned (&a)[4], unsigned address
                : "memory");
 }
 
-__device__ __forceinline__ unsigned load_word(unsigned address) {
-  unsigned v;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
-  return v;
-}
-
 // Transposes the words of a quad of lanes: each lane has a word of every block, and then lane q has all four words of
 // block q. With two blocks, lane q has half of block q % 2.
 template <int N>
@@ -39,15 +33,11 @@ __device__ __forceinline__ void transpose(unsigned (&v)[N], int q) {
 }
 
 // Stores all of 2 N outputs.
-__device__ __forceinline__ void store(void* to, const unsigned (&v)[4]) {
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
-               : "memory");
-}
-__device__ __forceinline__ void store(void* to, const unsigned (&v)[2]) {
-  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(v[0]), "r"(v[1]) : "memory");
-}
-__device__ __forceinline__ void store(void* to, const unsigned (&v)[1]) {
-  asm volatile("st.global.b32 [%0], %1;" ::"l"(to), "r"(v[0]) : "memory");
+template <int N>
+__device__ __forceinline__ void store(void* to, const unsigned (&v)[N]) {
+  typename VectorOf<4 * N>::type vector;
+  memcpy(&vector, v, sizeof(vector));
+  *static_cast<decltype(vector)*>(to) = vector;
 }
 
 // Stores the first `inside` of 2 N outputs, by vectors of `bytes` where these are inside.

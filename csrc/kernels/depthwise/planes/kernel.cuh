@@ -22,7 +22,8 @@
 #include "core/activation.h"
 #include "core/cuda/tma.cuh"
 #include "kernels/depthwise/planes/params.h"
-#include "kernels/depthwise/shared/divisor.h"
+#include "kernels/depthwise/shared/floor_div.h"
+#include "kernels/depthwise/shared/row_sums.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -73,39 +74,29 @@ __device__ __forceinline__ void load_row(const T* from, int x, float (&to)[N]) {
 template <PlanesPolicy S, Activation kind, typename T>
 __device__ __forceinline__ void compute(const T* from, const T* zeros, int x, int y, const float (&tap)[S.kh * S.kw],
                                         float bias, T* to) {
-  constexpr int PX = S.px, RY = S.ry, SY = S.stride_y, KH = S.kh, KW = S.kw, kSize = sizeof(T);
-  float sum[RY][PX] = {};
+  constexpr int PX = S.px, kSize = sizeof(T);
+  float sum[S.ry][PX] = {};
 #pragma unroll
   for (int r = 0; r < S.rows(); ++r) {
     float v[S.columns()];
-    const bool sure = r >= S.pad_y && (S.bands() - 1) * RY * SY + r - S.pad_y < S.h;
-    const bool inside = sure || unsigned(y * SY + r - S.pad_y) < unsigned(S.h);
+    const bool sure = r >= S.pad_y && (S.bands() - 1) * S.ry * S.stride_y + r - S.pad_y < S.h;
+    const bool inside = sure || unsigned(y * S.stride_y + r - S.pad_y) < unsigned(S.h);
     load_row<S>(inside ? from + r * S.w : zeros, x * S.stride_x, v);
+    add_row<S>(r, v, tap, sum, [&](int o) {
+      if (S.out_h % S.ry != 0 && y + o >= S.out_h) return;
+      constexpr int E = gcd(gcd(16, S.out_w * kSize), PX * kSize) / kSize;
+      using Vector = typename VectorOf<E * kSize>::type;
 #pragma unroll
-    for (int o = 0; o < RY; ++o) {
-      const int down = r - o * SY, i = down / S.dilation_y;
-      if (down >= 0 && down % S.dilation_y == 0 && i < KH) {
+      for (int p = 0; p < PX; p += E) {
+        T rounded[E];
 #pragma unroll
-        for (int j = 0; j < KW; ++j)
-#pragma unroll
-          for (int p = 0; p < PX; ++p)
-            sum[o][p] = fmaf(tap[i * KW + j], v[p * S.stride_x + j * S.dilation_x], sum[o][p]);
-        if (i == KH - 1 && (S.out_h % RY == 0 || y + o < S.out_h)) {
-          constexpr int E = gcd(gcd(16, S.out_w * kSize), PX * kSize) / kSize;
-          using Vector = typename VectorOf<E * kSize>::type;
-#pragma unroll
-          for (int p = 0; p < PX; p += E) {
-            T rounded[E];
-#pragma unroll
-            for (int e = 0; e < E; ++e) rounded[e] = from_acc<T>(activated<kind>(sum[o][p + e] + bias));
-            Vector vector;
-            memcpy(&vector, rounded, sizeof(vector));
-            if ((S.strips() - 1) * PX + p < S.out_w || x + p < S.out_w)
-              *reinterpret_cast<Vector*>(to + o * S.out_w + p) = vector;
-          }
-        }
+        for (int e = 0; e < E; ++e) rounded[e] = from_acc<T>(activated<kind>(sum[o][p + e] + bias));
+        Vector vector;
+        memcpy(&vector, rounded, sizeof(vector));
+        if ((S.strips() - 1) * PX + p < S.out_w || x + p < S.out_w)
+          *reinterpret_cast<Vector*>(to + o * S.out_w + p) = vector;
       }
-    }
+    });
   }
 }
 

@@ -24,10 +24,9 @@
 // multiply-adds, as in all other variants, therefore computes outputs that are not finite again.
 #pragma once
 
-#include "core/activation.h"
 #include "core/cuda/tma.cuh"
-#include "kernels/depthwise/planes_mma/packed.cuh"
 #include "kernels/depthwise/planes_mma/params.h"
+#include "kernels/depthwise/shared/mma.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -99,85 +98,97 @@ __device__ __forceinline__ void load_row(unsigned row, unsigned (&b)[2]) {
   }
 }
 
-}  // namespace planes_mma
+// The copies of a block's steps. All threads count the steps, and one thread of the last warp issues the copies.
+template <typename T, PlanesMmaPolicy shape>
+struct Copies {
+  const PlanesMmaArgs& a;
+  unsigned char* const stages;
+  uint64_t* const full;  // a barrier for each stage
+  const int end;
+  int step, group, chunk;  // to load
 
-#endif
+  int stage_bytes() const { return a.images * a.image_bytes; }
+  int channels(int of_group) const { return min(shape.group, a.c - of_group * shape.group); }
+  // Bytes from an image's first plane to the first plane of a group.
+  int64_t group_offset(int of_group, int plane) const { return int64_t(of_group) * (shape.group * plane); }
+  static bool loads() { return threadIdx.x == 32 * (shape.group * shape.warps - 1); }
 
-template <typename T, PlanesMmaPolicy shape, Activation kind>
-__global__ void __launch_bounds__(32 * shape.group * shape.warps, shape.resident)
-    depthwise_planes_mma(const __grid_constant__ PlanesMmaArgs a) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  using namespace planes_mma;
-  constexpr int kLoad = shape.load, kPad = shape.pad(), kBegin = shape.begin(), kEnd = shape.end();
-  constexpr bool kPairs = shape.pairs, kOverlap = shape.overlap;
-  constexpr MmaRows kInside = shape.inside;
-  constexpr int KH = shape.kh, S = shape.rows, kGroup = shape.group, kShare = shape.warps;
-  static_assert(S <= 32);  // 16 bits of `writes` for either unit
-  extern __shared__ __align__(128) unsigned char mma_stages[];
-  __shared__ uint64_t full[kMmaMostStages];
-  unsigned char* const stages = mma_stages + kMmaGuard;
-  const int stage_bytes = a.images * a.image_bytes, stage_bytes_out = a.images * a.image_bytes_out;
-  unsigned char* const staged = stages + a.stages * stage_bytes;  // two steps' outputs
-  unsigned* const tables = reinterpret_cast<unsigned*>(staged + 2 * stage_bytes_out);
-
-  int step = blockIdx.x * a.each + min(int(blockIdx.x), a.more);
-  const int end = step + a.each + (int(blockIdx.x) < a.more);
-  const int plane_bytes = a.h * a.w * int(sizeof(T)), plane_bytes_out = a.h_out * a.w_out * int(sizeof(T));
-
-  const int64_t image_in = a.stride_n_in * int64_t(sizeof(T)), image_out = a.stride_n_out * int64_t(sizeof(T));
-  // The shuffle lets the compiler see that the group is the same in all lanes.
-  int group = __shfl_sync(~0u, step / a.chunks, 0), chunk = step - group * a.chunks;
-
-  // All threads count the steps. One thread of the last warp issues the copies of step `to_load`.
-  const bool loads = threadIdx.x == 32 * (kGroup * kShare - 1);
-  int to_load = step, load_group = group, load_chunk = chunk;
-  auto load_step = [&](int stage) {
-    if (to_load >= end) return;
-    if (loads) {
-      const int first = load_chunk * a.images, count = min(a.images, a.n - first);
-      const int bytes = min(kGroup, a.c - load_group * kGroup) * plane_bytes;
+  __device__ __forceinline__ void load(int stage) {
+    if (step >= end) return;
+    if (loads()) {
+      const int first = chunk * a.images, count = min(a.images, a.n - first), plane_bytes = a.h * a.w * int(sizeof(T));
+      const int bytes = channels(group) * plane_bytes;
+      const int64_t image = a.stride_n_in * int64_t(sizeof(T));
       const unsigned char* from =
-          static_cast<const unsigned char*>(a.in) + int64_t(load_group) * (kGroup * plane_bytes) + first * image_in;
-      unsigned char* to = stages + stage * stage_bytes;
+          static_cast<const unsigned char*>(a.in) + group_offset(group, plane_bytes) + first * image;
+      unsigned char* to = stages + stage * stage_bytes();
       tma::barrier_expect(&full[stage], count * bytes);
 #pragma unroll 1
-      for (int i = 0; i < count; ++i, from += image_in, to += a.image_bytes)
-        tma::bulk_load(to, from, bytes, &full[stage]);
+      for (int i = 0; i < count; ++i, from += image, to += a.image_bytes) tma::bulk_load(to, from, bytes, &full[stage]);
     }
-    ++to_load;
-    if (++load_chunk == a.chunks) load_chunk = 0, ++load_group;
-  };
+    ++step;
+    if (++chunk == a.chunks) chunk = 0, ++group;
+  }
 
-  const int lane = threadIdx.x % 32, warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
-  const int quad = lane / 4, q = lane % 4;
-  const int slot = kGroup == 1 ? 0 : warp / kShare, first_pass = kShare == 1 ? 0 : kGroup == 1 ? warp : warp % kShare;
-
-  // Shared memory holds the rows of taps of a channel between rows of zeros. Word e of copy s of a row holds taps
-  // 2 (e - 3) - s - (lead - pad) and the next; lane 16 s + e loads it. The warps of a channel load rows in turns.
-  unsigned* const table = tables + slot * (mma_table_bytes(KH) / 4);
-  constexpr int kRowsEach = (KH + kShare - 1) / kShare;
-  auto load_weights = [&](unsigned(&rows)[kRowsEach], float& bias) {
-    const int channel = min(group * kGroup + slot, a.c - 1);
-    const int j = 2 * (lane % 16 - 3) - lane / 16 - a.lead + a.pad_x;
-    const uint16_t* from = static_cast<const uint16_t*>(a.weight) + (int64_t(channel) * KH + first_pass) * a.kw + j;
-    const bool low = unsigned(j) < unsigned(a.kw), high = unsigned(j + 1) < unsigned(a.kw);
-#pragma unroll
-    for (int k = 0; k < kRowsEach; ++k) {
-      const bool exists = KH % kShare == 0 || first_pass + k * kShare < KH;
-      const uint16_t two[2] = {exists && low ? from[0] : uint16_t(0), exists && high ? from[1] : uint16_t(0)};
-      rows[k] = two[0] | unsigned(two[1]) << 16;
-      from += kShare * a.kw;
+  // Loads the first stages.
+  __device__ __forceinline__ void start() {
+#pragma unroll 1
+    for (int s = 0; s < a.stages; ++s) {
+      if (loads()) tma::barrier_init(&full[s]);
+      __syncwarp();  // or racecheck reports barrier_init and load, of the same lane, as a race
+      load(s);
     }
-    bias = a.bias ? to_acc<float>(static_cast<const T*>(a.bias)[channel]) : 0.f;
-  };
+  }
 
-  // Addresses of the lane in a pass, in bytes from the begin of a step: it reads unit `quad` and writes units 2 q and
-  // 2 q + 1.
-  int at_in = 0, row_in = 0, at_out[2] = {}, unit_image[2] = {};
-  unsigned keep[2] = {};  // masks of columns inside the plane
-  bool both[2] = {};      // both columns of an output word are inside
-  unsigned writes = 0;    // a bit for each row that no other warp writes, 16 for either unit
-  auto set_position = [&](int pass) {
+  // Stores the planes of `count` images from shared memory. Called by one thread.
+  __device__ __forceinline__ void store(const unsigned char* from, int of_group, int of_chunk, int count) const {
+    const int plane_bytes = a.h_out * a.w_out * int(sizeof(T)), bytes = channels(of_group) * plane_bytes;
+    const int64_t image = a.stride_n_out * int64_t(sizeof(T));
+    unsigned char* to =
+        static_cast<unsigned char*>(a.out) + group_offset(of_group, plane_bytes) + of_chunk * a.images * image;
+#pragma unroll 1
+    for (int i = 0; i < count; ++i, to += image, from += a.image_bytes_out) tma::bulk_store(to, from, bytes);
+    tma::store_commit();
+  }
+};
+
+// A warp has one channel of a group, or shares it with other warps. It reads unit `quad` of a pass and writes units 2 q
+// and 2 q + 1.
+template <typename T, PlanesMmaPolicy shape, Activation kind>
+struct Warp {
+  static constexpr int KH = shape.kh, S = shape.rows, kLoad = shape.load, kBegin = shape.begin(), kEnd = shape.end();
+  static constexpr int kShare = shape.warps, kRowsEach = (KH + kShare - 1) / kShare;
+  static constexpr int kAhead = 2;  // rows: the compiler does not move loads across the stores of outputs
+  static_assert(S <= 32);           // 16 bits of `writes` for either unit
+
+  const PlanesMmaArgs& a;
+  const int lane, quad, q;
+  const int slot, first_pass;  // the channel of the group; the warp of the channel
+  const int plane_bytes, plane_bytes_out;
+
+  // The lane's addresses in a pass, in bytes from the begin of a step.
+  int at_in, row_in, at_out[2], unit_image[2];
+  unsigned keep[2];  // masks of columns inside the plane
+  bool both[2];      // both columns of an output word are inside
+  unsigned writes;   // a bit for each row that no other warp writes, 16 for either unit
+
+  unsigned tap[KH + 1][4];
+  float bias;
+  bool recompute_all;  // a tap is not finite
+
+  __device__ __forceinline__ Warp(const PlanesMmaArgs& args, int warp)
+      : a(args),
+        lane(threadIdx.x % 32),
+        quad(lane / 4),
+        q(lane % 4),
+        slot(shape.group == 1 ? 0 : warp / kShare),
+        first_pass(kShare == 1        ? 0
+                   : shape.group == 1 ? warp
+                                      : warp % kShare),
+        plane_bytes(a.h * a.w * int(sizeof(T))),
+        plane_bytes_out(a.h_out * a.w_out * int(sizeof(T))) {}
+
+  __device__ __forceinline__ void set_position(int pass) {
     writes = 0;
     const Unit in = unit_at<S>(a, min(8 * pass + quad, a.units - 1));
     const int x = in.x - a.lead + (kLoad == 4 ? 4 : 2) * q;
@@ -198,25 +209,29 @@ __global__ void __launch_bounds__(32 * shape.group * shape.warps, shape.resident
       at_out[half] =
           out.image * a.image_bytes_out + slot * plane_bytes_out + ((out.y + quad / 4) * a.w_out + to) * int(sizeof(T));
     }
-  };
+  }
 
-  int stage = 0, phase = 0, buffer = 0;
-  bool first = true;
-  while (step < end) {
-    // The loads of taps begin before the loads of the first planes, which would delay the taps.
-    unsigned rows[kRowsEach];
-    float bias;
-    load_weights(rows, bias);
-    if (first) {
-#pragma unroll 1
-      for (int s = 0; s < a.stages; ++s) {
-        if (loads) tma::barrier_init(&full[s]);
-        __syncwarp();  // or racecheck reports barrier_init and load_step, of the same lane, as a race
-        load_step(s);
-      }
-      set_position(first_pass);
-      first = false;
+  // Loads the bias, and the words of taps that this lane puts into the table. Word e of copy s of a row of the table
+  // holds taps 2 (e - 3) - s - (lead - pad) and the next; lane 16 s + e loads it. The warps of a channel load rows in
+  // turns.
+  __device__ __forceinline__ void load_weights(int group, unsigned (&rows)[kRowsEach]) {
+    const int channel = min(group * shape.group + slot, a.c - 1);
+    const int j = 2 * (lane % 16 - 3) - lane / 16 - a.lead + a.pad_x;
+    const uint16_t* from = static_cast<const uint16_t*>(a.weight) + (int64_t(channel) * KH + first_pass) * a.kw + j;
+    const bool low = unsigned(j) < unsigned(a.kw), high = unsigned(j + 1) < unsigned(a.kw);
+#pragma unroll
+    for (int k = 0; k < kRowsEach; ++k) {
+      const bool exists = KH % kShare == 0 || first_pass + k * kShare < KH;
+      const uint16_t two[2] = {exists && low ? from[0] : uint16_t(0), exists && high ? from[1] : uint16_t(0)};
+      rows[k] = two[0] | unsigned(two[1]) << 16;
+      from += kShare * a.kw;
     }
+    bias = a.bias ? to_acc<float>(static_cast<const T*>(a.bias)[channel]) : 0.f;
+  }
+
+  // Distributes the channel's taps by its table in shared memory, whose first and last row are zeros. Waits for all
+  // threads of the block.
+  __device__ __forceinline__ void share_taps(unsigned* table, const unsigned (&rows)[kRowsEach]) {
     if (first_pass == 0) table[lane] = table[(KH + 1) * 32 + lane] = 0;
 #pragma unroll
     for (int k = 0; k < kRowsEach; ++k) {
@@ -224,7 +239,7 @@ __global__ void __launch_bounds__(32 * shape.group * shape.warps, shape.resident
       if (KH % kShare == 0 || i < KH) table[(i + 1) * 32 + lane] = rows[k];
     }
     __syncthreads();  // for the table, and for the copies' barriers
-    unsigned tap[KH + 1][4], odd_taps = 0;
+    unsigned odd_taps = 0;
     const unsigned* from = table + (1 - quad / 4) * 32 + 3 - quad % 4 + (kLoad == 4 ? 2 * q : q);
 #pragma unroll
     for (int i = 0; i <= KH; ++i)
@@ -234,99 +249,139 @@ __global__ void __launch_bounds__(32 * shape.group * shape.warps, shape.resident
         tap[i][2 * half + 1] = from[i * 32 + 16 + half * (kLoad == 4 ? 1 : 4)];
       }
     // A tap that is not finite makes NaN of the padding above and below a plane. `whole` planes leave these rows out.
-    if constexpr (kInside == MmaRows::whole) {
+    if constexpr (shape.inside == MmaRows::whole) {
 #pragma unroll
       for (int i = 0; i <= KH; ++i)
 #pragma unroll
         for (int e = 0; e < 4; ++e) odd_taps = add_zero_times<T>(tap[i][e], odd_taps);
     }
-    const bool recompute_all = __any_sync(~0u, odd_taps & 0x7fff7fff);
+    recompute_all = __any_sync(~0u, odd_taps & 0x7fff7fff);
+  }
+
+  // Reads row i of the footprint, which begins at `first_row` of the plane.
+  __device__ __forceinline__ void read_row(int i, int first_row, unsigned row, unsigned (&b)[2]) const {
+    constexpr int kPad = shape.pad();
+    b[0] = b[1] = 0;
+    const bool inside =
+        (shape.inside != MmaRows::any && i >= kPad && i < S + kPad) || unsigned(first_row + i) < unsigned(a.h);
+    if (inside) load_row<kLoad>(row, b);
+  }
+
+  // Rounds and stores rows 2 p and 2 p + 1 of the units.
+  __device__ __forceinline__ void store_rows(int p, const float (&sum)[4], int count, unsigned (&out)[2],
+                                             unsigned (&check)[2]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const unsigned word = output_pair<T, kind>(sum[half] + bias, sum[half + 2] + bias);
+      check[half] = add_zero_times<T>(word, check[half]);
+      const bool stored = unit_image[half] < count && (2 * p + 1 < S || quad < 4) &&
+                          (!shape.overlap || (writes >> (16 * half + p)) & 1);
+      if constexpr (shape.pairs) {
+        if (stored) write_word(out[half], word);
+      } else {
+        if (stored) write_half(out[half], word);
+        if (stored && both[half]) write_half(out[half] + 2, word >> 16);
+      }
+      out[half] += 2 * a.w_out * int(sizeof(T));
+    }
+  }
+
+  // Computes 8 units of `count` images. Returns whether they must be computed again.
+  __device__ __forceinline__ bool compute(unsigned from, unsigned to, int count) const {
+    unsigned row = from + at_in;
+    unsigned out[2] = {to + at_out[0], to + at_out[1]};
+    // The compiler would keep the results of all comparisons in registers over all passes: the asm makes it compare
+    // anew.
+    int first_row = row_in;
+    asm volatile("" : "+r"(first_row));
+    float sum[(S + 1) / 2][4];
+    unsigned check[2] = {}, ahead[kAhead][2];
+#pragma unroll
+    for (int i = kBegin; i < kBegin + kAhead && i < kEnd; ++i, row += a.w * int(sizeof(T)))
+      read_row(i, first_row, row, ahead[i % kAhead]);
+#pragma unroll
+    for (int i = kBegin; i < kEnd; ++i) {
+      const unsigned b[2] = {ahead[i % kAhead][0] & keep[0], ahead[i % kAhead][1] & keep[1]};
+      if (i + kAhead < kEnd) read_row(i + kAhead, first_row, row, ahead[i % kAhead]), row += a.w * int(sizeof(T));
+#pragma unroll
+      for (int p = 0; p < (S + 1) / 2; ++p) {
+        const int j = i - 2 * p;
+        if (i == (2 * p > kBegin ? 2 * p : kBegin)) mma_into<T>(sum[p], tap[j], b[0], b[1], 0.f, 0.f, 0.f, 0.f);
+        else if (j >= 0 && j <= KH) mma_into<T>(sum[p], tap[j], b[0], b[1], sum[p][0], sum[p][1], sum[p][2], sum[p][3]);
+        if (i == (2 * p + KH < kEnd - 1 ? 2 * p + KH : kEnd - 1)) store_rows(p, sum[p], count, out, check);
+      }
+    }
+    // 0 in both halves, of either sign, unless there was a NaN.
+    const bool bad =
+        ((check[0] & 0x7fff7fff) && unit_image[0] < count) || ((check[1] & 0x7fff7fff) && unit_image[1] < count);
+    return __any_sync(~0u, bad) || recompute_all;
+  }
+
+  // Computes the planes of a step, of channel `channel`. `from` and `to` are addresses in shared memory.
+  __device__ __forceinline__ void step(unsigned from, unsigned to, int channel, int count) {
+    const bool idle = channel >= a.c;  // the last channels may be fewer
+    for (int pass = idle ? a.passes : first_pass; pass < a.passes; pass += kShare) {
+      if constexpr (shape.many_passes) set_position(pass);
+      if (!compute(from, to, count)) continue;
+      const T* window = static_cast<const T*>(a.weight) + int64_t(channel) * KH * a.kw;
+      recompute<T, KH, S, kind>(a, from + slot * plane_bytes, to + slot * plane_bytes_out, window, bias, 8 * pass,
+                                count, recompute_all);
+    }
+  }
+};
+
+}  // namespace planes_mma
+
+#endif
+
+template <typename T, PlanesMmaPolicy shape, Activation kind>
+__global__ void __launch_bounds__(32 * shape.group * shape.warps, shape.resident)
+    depthwise_planes_mma(const __grid_constant__ PlanesMmaArgs a) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  using namespace planes_mma;
+  extern __shared__ __align__(128) unsigned char mma_stages[];
+  __shared__ uint64_t full[kMmaMostStages];
+  unsigned char* const stages = mma_stages + kMmaGuard;
+  const int stage_bytes_out = a.images * a.image_bytes_out;
+  unsigned char* const staged = stages + a.stages * (a.images * a.image_bytes);  // two steps' outputs
+
+  int step = blockIdx.x * a.each + min(int(blockIdx.x), a.more);
+  const int end = step + a.each + (int(blockIdx.x) < a.more);
+  // The shuffles let the compiler see that the numbers are the same in all lanes.
+  int group = __shfl_sync(~0u, step / a.chunks, 0), chunk = step - group * a.chunks;
+  Copies<T, shape> copies{a, stages, full, end, step, group, chunk};
+  Warp<T, shape, kind> warp(a, __shfl_sync(~0u, threadIdx.x / 32, 0));
+  unsigned* const table =
+      reinterpret_cast<unsigned*>(staged + 2 * stage_bytes_out) + warp.slot * (mma_table_bytes(shape.kh) / 4);
+
+  int stage = 0, phase = 0, buffer = 0;
+  bool first = true;
+  while (step < end) {
+    // The loads of taps begin before the loads of the first planes, which would delay the taps.
+    unsigned rows[warp.kRowsEach];
+    warp.load_weights(group, rows);
+    if (first) {
+      copies.start();
+      warp.set_position(warp.first_pass);
+      first = false;
+    }
+    warp.share_taps(table, rows);
 
     const int this_group = group;
     for (; step < end && group == this_group; ++step) {
       const int count = min(a.images, a.n - chunk * a.images);
+      unsigned char* const outputs = staged + buffer * stage_bytes_out;
       tma::barrier_wait(&full[stage], phase);
-
-      const unsigned from = shared_address(stages) + stage * stage_bytes;
-      const unsigned to = shared_address(staged) + buffer * stage_bytes_out;
-      const bool idle = slot >= a.c - group * kGroup;  // the last channels may be fewer
-      for (int pass = idle ? a.passes : first_pass; pass < a.passes; pass += kShare) {
-        if constexpr (shape.many_passes) set_position(pass);
-        unsigned row = from + at_in;
-        unsigned out[2] = {to + at_out[0], to + at_out[1]};
-        // The compiler would keep the results of all comparisons in registers over all passes: the asm makes it compare
-        // anew.
-        int first_row = row_in;
-        asm volatile("" : "+r"(first_row));
-        float sum[(S + 1) / 2][4];
-        unsigned check[2] = {};
-        // A lane reads rows two rows before their use: the compiler does not move loads across the stores of outputs.
-        constexpr int kAhead = 2;
-        unsigned ahead[kAhead][2];
-        auto read = [&](int i, unsigned(&b)[2]) {
-          b[0] = b[1] = 0;
-          const bool inside =
-              (kInside != MmaRows::any && i >= kPad && i < S + kPad) || unsigned(first_row + i) < unsigned(a.h);
-          if (inside) load_row<kLoad>(row, b);
-          row += a.w * int(sizeof(T));
-        };
-#pragma unroll
-        for (int i = kBegin; i < kBegin + kAhead && i < kEnd; ++i) read(i, ahead[i % kAhead]);
-#pragma unroll
-        for (int i = kBegin; i < kEnd; ++i) {
-          const unsigned b[2] = {ahead[i % kAhead][0] & keep[0], ahead[i % kAhead][1] & keep[1]};
-          if (i + kAhead < kEnd) read(i + kAhead, ahead[i % kAhead]);
-#pragma unroll
-          for (int p = 0; p < (S + 1) / 2; ++p) {
-            const int j = i - 2 * p;
-            if (i == (2 * p > kBegin ? 2 * p : kBegin)) mma_into<T>(sum[p], tap[j], b[0], b[1], 0.f, 0.f, 0.f, 0.f);
-            else if (j >= 0 && j <= KH)
-              mma_into<T>(sum[p], tap[j], b[0], b[1], sum[p][0], sum[p][1], sum[p][2], sum[p][3]);
-            if (i == (2 * p + KH < kEnd - 1 ? 2 * p + KH : kEnd - 1)) {
-#pragma unroll
-              for (int half = 0; half < 2; ++half) {
-                const unsigned word =
-                    round_pair<T>(activated<kind>(sum[p][half] + bias), activated<kind>(sum[p][half + 2] + bias));
-                check[half] = add_zero_times<T>(word, check[half]);
-                const bool stored = unit_image[half] < count && (2 * p + 1 < S || quad < 4) &&
-                                    (!kOverlap || (writes >> (16 * half + p)) & 1);
-                if constexpr (kPairs) {
-                  if (stored) write_word(out[half], word);
-                } else {
-                  if (stored) write_half(out[half], word);
-                  if (stored && both[half]) write_half(out[half] + 2, word >> 16);
-                }
-                out[half] += 2 * a.w_out * int(sizeof(T));
-              }
-            }
-          }
-        }
-        // 0 in both halves, of either sign, unless there was a NaN.
-        const bool bad =
-            ((check[0] & 0x7fff7fff) && unit_image[0] < count) || ((check[1] & 0x7fff7fff) && unit_image[1] < count);
-        if (__any_sync(~0u, bad) || recompute_all) {
-          const T* window = static_cast<const T*>(a.weight) + int64_t(group * kGroup + slot) * KH * a.kw;
-          recompute<T, KH, S, kind>(a, from + slot * plane_bytes, to + slot * plane_bytes_out, window, bias, 8 * pass,
-                                    count, recompute_all);
-        }
-      }
+      warp.step(shared_address(stages) + stage * copies.stage_bytes(), shared_address(outputs),
+                group * shape.group + warp.slot, count);
 
       // All outputs are staged, and the stage is free for another step. The copy that reads the other buffer of outputs
       // has ended: the next step writes there.
       tma::fence_before_copy();
       if (threadIdx.x == 0) tma::store_wait_read();
       __syncthreads();
-      if (threadIdx.x == 0) {
-        const int bytes = min(kGroup, a.c - group * kGroup) * plane_bytes_out;
-        unsigned char* where = static_cast<unsigned char*>(a.out) + int64_t(group) * (kGroup * plane_bytes_out) +
-                               chunk * a.images * image_out;
-        const unsigned char* source = staged + buffer * stage_bytes_out;
-#pragma unroll 1
-        for (int i = 0; i < count; ++i, where += image_out, source += a.image_bytes_out)
-          tma::bulk_store(where, source, bytes);
-        tma::store_commit();
-      }
-      load_step(stage);
+      if (threadIdx.x == 0) copies.store(outputs, group, chunk, count);
+      copies.load(stage);
       buffer ^= 1;
       if (++stage == a.stages) stage = 0, phase ^= 1;
       if (++chunk == a.chunks) chunk = 0, ++group;

@@ -33,9 +33,9 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
 
   const uint32_t lane = blockIdx.x * 128 + threadIdx.x;
   if (lane >= a.lanes) return;
-  const uint32_t row = a.slots.quotient(lane), slot = lane - row * a.slots.divisor;
-  const uint32_t n = a.channels.quotient(row), c = row - n * a.channels.divisor;
-  const int64_t in_row = n * a.in_stride_n + a.multiplier.quotient(c) * a.in_stride_c;
+  const uint32_t row = a.slots.divide(lane), slot = lane - row * a.slots.divisor;
+  const uint32_t n = a.channels.divide(row), c = row - n * a.channels.divisor;
+  const int64_t in_row = n * a.in_stride_n + a.multiplier.divide(c) * a.in_stride_c;
   const T* const in = static_cast<const T*>(a.in) + in_row;
   T* const out = static_cast<T*>(a.out) + (n * a.out_stride_n + c * a.out_stride_c);
   const int phase = int(reinterpret_cast<uintptr_t>(out) / sizeof(T)) & (V - 1);

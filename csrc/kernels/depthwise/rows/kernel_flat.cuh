@@ -30,9 +30,9 @@ __global__ void __launch_bounds__(128) depthwise_rows_flat(const __grid_constant
   const uint32_t lane = blockIdx.x * 128 + threadIdx.x;
   if (lane >= a.lanes) return;
   const uint32_t flat = lane * V;
-  const uint32_t row = a.slots.quotient(flat);
+  const uint32_t row = a.slots.divide(flat);
   const int x = int(flat - row * a.slots.divisor);
-  const uint32_t n = a.channels.quotient(row), c = row - n * a.channels.divisor;
+  const uint32_t n = a.channels.divide(row), c = row - n * a.channels.divisor;
   const uint32_t c_next = c + 1 == a.channels.divisor ? 0 : c + 1;
 
   const int64_t from = int64_t(flat) - a.pad - kShift;

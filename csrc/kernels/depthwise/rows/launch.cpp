@@ -24,9 +24,9 @@ void launch_rows(const Depthwise& p, const Plan& plan, const Site& site) {
                   .out_w = int(p.out.w),
                   .pad = int(p.place.pad_x),
                   .lanes = uint32_t(lanes),
-                  .slots = RowsDivisor::of(config.slots),
-                  .channels = RowsDivisor::of(p.out.c),
-                  .multiplier = RowsDivisor::of(p.multiplier())});
+                  .slots = FastDivisor::of(config.slots),
+                  .channels = FastDivisor::of(p.out.c),
+                  .multiplier = FastDivisor::of(p.multiplier())});
 }
 
 }  // namespace torch_conv::depthwise

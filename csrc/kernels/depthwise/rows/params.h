@@ -1,7 +1,7 @@
 // ROWS: the template argument and the parameters of its kernels.
 #pragma once
 
-#include "kernels/depthwise/shared/divisor.h"
+#include "core/tile.h"
 
 namespace torch_conv::depthwise {
 
@@ -22,7 +22,7 @@ struct RowsArgs {
   int64_t first, last;  // elements of the input's memory, counted from `in`: [first, last) may be read
   int in_w, out_w, pad;
   uint32_t lanes;                           // in all
-  RowsDivisor slots, channels, multiplier;  // lanes of a row; output channels; outputs of an input channel
+  FastDivisor slots, channels, multiplier;  // lanes of a row; output channels; outputs of an input channel
 };
 
 }  // namespace torch_conv::depthwise

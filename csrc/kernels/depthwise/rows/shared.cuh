@@ -35,9 +35,9 @@ __global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_consta
   const uint32_t warp = blockIdx.x * 4 + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (warp * 32 >= a.lanes) return;
-  const uint32_t row = a.slots.quotient(warp), piece = warp - row * a.slots.divisor;
-  const uint32_t n = a.channels.quotient(row), c = row - n * a.channels.divisor;
-  const T* const in = static_cast<const T*>(a.in) + (n * a.in_stride_n + a.multiplier.quotient(c) * a.in_stride_c);
+  const uint32_t row = a.slots.divide(warp), piece = warp - row * a.slots.divisor;
+  const uint32_t n = a.channels.divide(row), c = row - n * a.channels.divisor;
+  const T* const in = static_cast<const T*>(a.in) + (n * a.in_stride_n + a.multiplier.divide(c) * a.in_stride_c);
   const W* const weight = static_cast<const W*>(a.weight) + int64_t(c) * K;
   const int x = piece * (32 * P);
 

@@ -20,11 +20,9 @@
 // multiply-adds computes outputs that are NaN again.
 #pragma once
 
-#include "core/activation.h"
 #include "core/cuda/device.cuh"
-#include "core/cuda/mma.cuh"
-#include "core/cuda/round_pair.cuh"
 #include "kernels/depthwise/rows_mma/params.h"
+#include "kernels/depthwise/shared/mma.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -38,7 +36,7 @@ struct Segment {
 
 template <int kTiles>
 __device__ __forceinline__ Segment segment_of(const RowsMmaArgs& a, uint32_t column) {
-  const uint32_t n = a.segments.quotient(column);
+  const uint32_t n = a.segments.divide(column);
   return {n, int(column - n * a.segments.divisor) * (16 * kTiles)};
 }
 
@@ -126,10 +124,10 @@ __global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(cons
   const int lane = threadIdx.x % 32, q = lane % 4, g = lane / 4;
 
   // The warp's channel, and the first of its columns.
-  const uint32_t slow = a.fastest.quotient(warp), fast = warp - slow * a.fastest.divisor;
+  const uint32_t slow = a.fastest.divide(warp), fast = warp - slow * a.fastest.divisor;
   const uint32_t c = a.channels_first ? fast : slow;
   const uint32_t first = (a.channels_first ? slow : fast) * (8 * kSets);
-  const T* const in = static_cast<const T*>(a.in) + a.multiplier.quotient(c) * a.in_stride_c;
+  const T* const in = static_cast<const T*>(a.in) + a.multiplier.divide(c) * a.in_stride_c;
   T* const out = static_cast<T*>(a.out) + c * a.out_stride_c;
   const T* const weight = static_cast<const T*>(a.weight) + int64_t(c) * a.k;
 
@@ -177,8 +175,7 @@ __global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(cons
 #pragma unroll
       for (int e = 0; e < 4; ++e) not_finite = fmaf(sum[e], 0.f, not_finite);
 #pragma unroll
-      for (int h = 0; h < 2; ++h)
-        store(h, round_pair<T>(activated<kind>(sum[h] + bias), activated<kind>(sum[2 + h] + bias)));
+      for (int h = 0; h < 2; ++h) store(h, output_pair<T, kind>(sum[h] + bias, sum[2 + h] + bias));
     };
     if (__all_sync(~0u, inside)) {
 #pragma unroll

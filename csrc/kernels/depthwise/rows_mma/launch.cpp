@@ -23,9 +23,9 @@ void launch_rows_mma(const Depthwise& p, const Plan& plan, const Site& site) {
                      .k = int(p.kw),
                      .warps = uint32_t(p.out.c * config.units),
                      .columns = uint32_t(config.columns),
-                     .segments = RowsDivisor::of(config.segments),
-                     .multiplier = RowsDivisor::of(p.multiplier()),
-                     .fastest = RowsDivisor::of(channels_first ? p.out.c : config.units),
+                     .segments = FastDivisor::of(config.segments),
+                     .multiplier = FastDivisor::of(p.multiplier()),
+                     .fastest = FastDivisor::of(channels_first ? p.out.c : config.units),
                      .channels_first = channels_first});
 }
 

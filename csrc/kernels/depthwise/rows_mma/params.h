@@ -1,7 +1,7 @@
 // ROWS_MMA: the parameters of its kernel.
 #pragma once
 
-#include "kernels/depthwise/shared/divisor.h"
+#include "core/tile.h"
 
 namespace torch_conv::depthwise {
 
@@ -14,8 +14,8 @@ struct RowsMmaArgs {
   int in_w, out_w, pad, k;
   uint32_t warps;                    // in all
   uint32_t columns;                  // segments of a channel's rows in all images
-  RowsDivisor segments, multiplier;  // segments of a row; outputs of an input channel
-  RowsDivisor fastest;               // the channels, or the warps of a channel: the index that changes first
+  FastDivisor segments, multiplier;  // segments of a row; outputs of an input channel
+  FastDivisor fastest;               // the channels, or the warps of a channel: the index that changes first
   bool channels_first;               // `fastest` is the channels
 };
 

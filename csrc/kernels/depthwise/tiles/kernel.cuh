@@ -18,6 +18,7 @@
 #include "core/activation.h"
 #include "core/cuda/async_copy.cuh"
 #include "core/cuda/tma.cuh"
+#include "kernels/depthwise/shared/row_sums.cuh"
 #include "kernels/depthwise/tiles/params.h"
 
 namespace torch_conv::depthwise {
@@ -76,7 +77,6 @@ __device__ __forceinline__ void write(T* to, const T (&from)[N], int count) {
 template <TilesPolicy S, typename T, typename Finish>
 __device__ __forceinline__ void add_up_from_registers(const TilesArgs& a, const T* at, const float* tap_at,
                                                       float (&sum)[S.ry][S.px], const Finish& finish) {
-  constexpr int KH = S.kh, KW = S.kw, SY = S.stride_y, SX = S.stride_x, DY = S.dilation_y, DX = S.dilation_x;
   float tap[S.tap_slot()];
 #pragma unroll
   for (int i = 0; i < S.tap_slot(); i += 4) {
@@ -87,17 +87,7 @@ __device__ __forceinline__ void add_up_from_registers(const TilesArgs& a, const 
   for (int r = 0; r < S.rows(); ++r) {
     float v[S.columns()];
     read<S.first>(at + r * a.pitch, v);
-#pragma unroll
-    for (int o = 0; o < S.ry; ++o) {
-      const int down = r - o * SY, i = down / DY;
-      if (down >= 0 && down % DY == 0 && i < KH) {
-#pragma unroll
-        for (int j = 0; j < KW; ++j)
-#pragma unroll
-          for (int p = 0; p < S.px; ++p) sum[o][p] = fmaf(tap[i * KW + j], v[p * SX + j * DX], sum[o][p]);
-        if (i == KH - 1) finish(o);
-      }
-    }
+    add_row<S>(r, v, tap, sum, finish);
   }
 }
 
@@ -139,130 +129,125 @@ __device__ __forceinline__ void add_up_from_shared(const TilesArgs& a, const T* 
   }
 }
 
-// Stores the planes of a block, which are contiguous, from shared memory.
-template <int kThreads, typename T>
-__device__ __forceinline__ void store_staged(const TilesArgs& a, const T* results, unsigned first_plane, int group) {
-  constexpr int V = 16 / int(sizeof(T));
-  const int plane_size = a.out_h_size * a.out_w_size, count = group * plane_size, tid = threadIdx.x;
-  T* const to = static_cast<T*>(a.out) + int64_t(first_plane) * plane_size;
-  for (int e = tid * V; e + V <= count; e += kThreads * V)
-    *reinterpret_cast<uint4*>(to + e) = *reinterpret_cast<const uint4*>(results + e);
-  for (int e = count / V * V + tid; e < count; e += kThreads) to[e] = results[e];
-}
+// A block's tile of one plane, or its group of small planes.
+template <typename T, typename W, TilesPolicy S, Activation kind>
+struct Block {
+  static constexpr int kTaps = S.kh * S.kw, PX = S.px, RY = S.ry, kThreads = S.threads;
 
-}  // namespace tiles
-
-template <typename T, typename W, TilesPolicy shape, Activation kind>
-__global__ void __launch_bounds__(shape.threads, shape.resident)
-    depthwise_tiles(const __grid_constant__ TilesArgs a, const __grid_constant__ TensorMap map) {
-  using namespace tiles;
-  constexpr TilesPolicy S = shape;
-  constexpr int kTaps = S.kh * S.kw, KW = S.kw, PX = S.px, RY = S.ry, SY = S.stride_y, SX = S.stride_x;
-  constexpr int kLoad = S.load, kStore = S.store, kThreads = S.threads;
-  constexpr bool kStaged = S.staged;
-  extern __shared__ __align__(128) unsigned char tiles_shared[];
-  T* const tile = reinterpret_cast<T*>(tiles_shared);
-  float* const taps = reinterpret_cast<float*>(tiles_shared + a.taps_at);
-  TilesPosition* const positions = reinterpret_cast<TilesPosition*>(tiles_shared + a.positions_at);
-
-  [[maybe_unused]] __shared__ uint64_t full;
-
+  const TilesArgs& a;
+  unsigned char* const shared;
+  T* const tile;
+  float* const taps;
+  TilesPosition* const positions;
   const int tid = threadIdx.x;
-  unsigned index = blockIdx.x;
-  int tile_x = 0, tile_y = 0;
-  if (a.tiles_x > 1) tile_x = int(index % a.tiles_x) * a.tile_w, index /= a.tiles_x;
-  if (a.tiles_y > 1) tile_y = int(index % a.tiles_y) * a.tile_h, index /= a.tiles_y;
-  const unsigned first_plane = index * a.group;
-  const int group = int(min(unsigned(a.group), a.planes - first_plane));
+  int x, y;  // the first output of the tile
+  unsigned first_plane;
+  int group;  // planes
 
-  if constexpr (kLoad == 0) {
+  __device__ __forceinline__ Block(const TilesArgs& args, unsigned char* memory)
+      : a(args),
+        shared(memory),
+        tile(reinterpret_cast<T*>(memory)),
+        taps(reinterpret_cast<float*>(memory + a.taps_at)),
+        positions(reinterpret_cast<TilesPosition*>(memory + a.positions_at)) {
+    unsigned index = blockIdx.x;
+    x = y = 0;
+    if (a.tiles_x > 1) x = int(index % a.tiles_x) * a.tile_w, index /= a.tiles_x;
+    if (a.tiles_y > 1) y = int(index % a.tiles_y) * a.tile_h, index /= a.tiles_y;
+    first_plane = index * a.group;
+    group = int(min(unsigned(a.group), a.planes - first_plane));
+  }
+
+  // Writes the positions of the planes, and starts their bulk copies or clears the memory of the tile.
+  __device__ __forceinline__ void start(const TensorMap& map, uint64_t* full) const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    if (tid == 0) {
-      tma::barrier_init(&full);
-      tma::barrier_expect(&full, group * a.box_bytes);
-    }
-    __syncwarp();
-#endif
-  }
-  if (tid < group) {
-    const unsigned plane = first_plane + tid, n = plane / a.channels, c = plane - n * a.channels;
-    const unsigned from = a.multiplier == 1 ? c : c / a.multiplier;
-    positions[tid] = {n * a.in_n + from * a.in_c, n * a.out_n + c * a.out_c, int(c), 0};
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    if constexpr (kLoad == 0) {
-      constexpr int kPack = tma::pack_of(sizeof(T));
-      tma::load_box(tile + tid * a.slot, &map, &full, (tile_x * SX - a.lead) / kPack, tile_y * SY - a.pad_y, int(from),
-                    int(n));
-    }
-#endif
-  }
-  if constexpr (kLoad > 0) {
-#pragma unroll 4
-    for (int e = tid; e < a.taps_at / 16; e += kThreads) reinterpret_cast<uint4*>(tiles_shared)[e] = uint4{};
-  }
-  __syncthreads();
-  if constexpr (kLoad > 0) {
-    if (a.rows > 0) {
-      constexpr int E = kLoad / int(sizeof(T));
-      const int y_first = tile_y * SY + a.first_row, x_first = tile_x * SX + a.first_column;
-      const T* const from = static_cast<const T*>(a.in) + int64_t(y_first) * a.in_h + x_first;
-      T* const to = tile + (a.first_row + a.pad_y) * a.pitch + (a.first_column + a.lead);
-      int row = a.vectors.divide(tid), vector = tid - row * a.vectors.by, g = 0;
-      while (row >= a.rows) row -= a.rows, ++g;
-#pragma unroll 2
-      while (g < group) {
-        const int y = y_first + row, x = x_first + vector * E;
-        if (unsigned(y) < unsigned(a.h) && unsigned(x) < unsigned(a.w)) {
-          const T* const source = from + positions[g].in + row * a.in_h + vector * E;
-          T* const target = to + g * a.slot + row * a.pitch + vector * E;
-          if constexpr (kLoad >= 4) async_copy<kLoad>(target, source, min(E, a.w - x) * int(sizeof(T)));
-          else *target = *source;
-        }
-        vector += a.step_vectors;
-        row += a.step_rows;
-        if (vector >= a.vectors.by) vector -= a.vectors.by, ++row;
-        while (row >= a.rows) row -= a.rows, ++g;
+    if constexpr (S.load == 0) {
+      if (tid == 0) {
+        tma::barrier_init(full);
+        tma::barrier_expect(full, group * a.box_bytes);
       }
+      __syncwarp();
+    }
+#endif
+    if (tid < group) {
+      const unsigned plane = first_plane + tid, n = plane / a.channels, c = plane - n * a.channels;
+      const unsigned from = a.multiplier == 1 ? c : c / a.multiplier;
+      positions[tid] = {n * a.in_n + from * a.in_c, n * a.out_n + c * a.out_c, int(c), 0};
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+      if constexpr (S.load == 0)
+        tma::load_box(tile + tid * a.slot, &map, full, (x * S.stride_x - a.lead) / tma::pack_of(sizeof(T)),
+                      y * S.stride_y - a.pad_y, int(from), int(n));
+#endif
+    }
+    if constexpr (S.load > 0) {
+#pragma unroll 4
+      for (int e = tid; e < a.taps_at / 16; e += kThreads) reinterpret_cast<uint4*>(shared)[e] = uint4{};
     }
   }
-  for (int e = tid; e < group * kTaps; e += kThreads) {
-    const int g = e / kTaps, tap = e - g * kTaps;
-    taps[g * S.tap_slot() + tap / KW * S.tap_pitch() + tap % KW] =
-        to_acc<float>(static_cast<const W*>(a.weight)[int64_t(positions[g].channel) * kTaps + tap]);
-  }
-  if constexpr (kLoad >= 4) async_wait_all();
-  __syncthreads();
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  if constexpr (kLoad == 0) tma::barrier_wait(&full, 0);
-#endif
 
-  const int g = a.units.divide(tid), unit = tid - g * a.units.by;
-  const int band = a.strips.divide(unit), strip = unit - band * a.strips.by;
-  if (g < group) {
+  // Loads the pixels inside the planes, in vectors of S.load bytes.
+  __device__ __forceinline__ void load_vectors() const {
+    if (a.rows <= 0) return;
+    constexpr int E = S.load / int(sizeof(T));
+    const int y_first = y * S.stride_y + a.first_row, x_first = x * S.stride_x + a.first_column;
+    const T* const from = static_cast<const T*>(a.in) + int64_t(y_first) * a.in_h + x_first;
+    T* const to = tile + (a.first_row + a.pad_y) * a.pitch + (a.first_column + a.lead);
+    const int vectors = a.vectors.divisor;
+    int row = a.vectors.divide(tid), vector = tid - row * vectors, g = 0;
+    while (row >= a.rows) row -= a.rows, ++g;
+#pragma unroll 2
+    while (g < group) {
+      const int yy = y_first + row, xx = x_first + vector * E;
+      if (unsigned(yy) < unsigned(a.h) && unsigned(xx) < unsigned(a.w)) {
+        const T* const source = from + positions[g].in + row * a.in_h + vector * E;
+        T* const target = to + g * a.slot + row * a.pitch + vector * E;
+        if constexpr (S.load >= 4) async_copy<S.load>(target, source, min(E, a.w - xx) * int(sizeof(T)));
+        else *target = *source;
+      }
+      vector += a.step_vectors;
+      row += a.step_rows;
+      if (vector >= vectors) vector -= vectors, ++row;
+      while (row >= a.rows) row -= a.rows, ++g;
+    }
+  }
+
+  __device__ __forceinline__ void load_taps() const {
+    for (int e = tid; e < group * kTaps; e += kThreads) {
+      const int g = e / kTaps, tap = e - g * kTaps;
+      taps[g * S.tap_slot() + tap / S.kw * S.tap_pitch() + tap % S.kw] =
+          to_acc<float>(static_cast<const W*>(a.weight)[int64_t(positions[g].channel) * kTaps + tap]);
+    }
+  }
+
+  // Computes and stores the outputs of a thread: px columns of ry rows of plane g.
+  __device__ __forceinline__ void compute() const {
+    const int g = a.units.divide(tid), unit = tid - g * a.units.divisor;
+    const int band = a.strips.divide(unit), strip = unit - band * a.strips.divisor;
+    if (g >= group) return;
     const TilesPosition position = positions[g];
     const float bias = a.bias ? to_acc<float>(static_cast<const W*>(a.bias)[position.channel]) : 0.f;
-    const T* const at = tile + g * a.slot + band * RY * SY * a.pitch + a.skip + strip * PX * SX;
+    const T* const at = tile + g * a.slot + band * RY * S.stride_y * a.pitch + a.skip + strip * PX * S.stride_x;
     const float* const tap_at = taps + g * S.tap_slot();
-    const int x = tile_x + strip * PX, y = tile_y + band * RY;
-    const int most_x = min(tile_x + a.tile_w, a.out_w_size) - x, most_y = min(tile_y + a.tile_h, a.out_h_size) - y;
+    const int x0 = x + strip * PX, y0 = y + band * RY;
+    const int most_x = min(x + a.tile_w, a.out_w_size) - x0, most_y = min(y + a.tile_h, a.out_h_size) - y0;
     T* to;
     int64_t to_row;
-    if constexpr (kStaged) {
+    if constexpr (S.staged) {
       to_row = a.out_w_size;
-      to = reinterpret_cast<T*>(tiles_shared + a.results_at) + (g * a.out_h_size + y) * a.out_w_size + x;
+      to = results() + (g * a.out_h_size + y0) * a.out_w_size + x0;
     } else {
       to_row = a.out_h;
-      to = static_cast<T*>(a.out) + position.out + y * a.out_h + x;
+      to = static_cast<T*>(a.out) + position.out + y0 * a.out_h + x0;
     }
     float sum[RY][PX] = {};
     const auto finish = [&](int o) {
       T rounded[PX];
 #pragma unroll
       for (int p = 0; p < PX; ++p) rounded[p] = from_acc<T>(activated<kind>(sum[o][p] + bias));
-      if constexpr (kStaged) {
-        if (o < most_y) write<false, kStore>(to + o * to_row, rounded, most_x);
+      if constexpr (S.staged) {
+        if (o < most_y) write<false, S.store>(to + o * to_row, rounded, most_x);
       } else {
-        write<true, kStore>(to + o * to_row, rounded, o < most_y ? most_x : 0);
+        write<true, S.store>(to + o * to_row, rounded, o < most_y ? most_x : 0);
       }
     };
     if constexpr (S.in_registers()) {
@@ -273,9 +258,41 @@ __global__ void __launch_bounds__(shape.threads, shape.resident)
       for (int o = 0; o < RY; ++o) finish(o);
     }
   }
-  if constexpr (kStaged) {
+
+  T* results() const { return reinterpret_cast<T*>(shared + a.results_at); }
+
+  // Stores the planes, which are contiguous, from shared memory.
+  __device__ __forceinline__ void store_staged() const {
+    constexpr int V = 16 / int(sizeof(T));
+    const int plane_size = a.out_h_size * a.out_w_size, count = group * plane_size;
+    T* const to = static_cast<T*>(a.out) + int64_t(first_plane) * plane_size;
+    for (int e = tid * V; e + V <= count; e += kThreads * V)
+      *reinterpret_cast<uint4*>(to + e) = *reinterpret_cast<const uint4*>(results() + e);
+    for (int e = count / V * V + tid; e < count; e += kThreads) to[e] = results()[e];
+  }
+};
+
+}  // namespace tiles
+
+template <typename T, typename W, TilesPolicy shape, Activation kind>
+__global__ void __launch_bounds__(shape.threads, shape.resident)
+    depthwise_tiles(const __grid_constant__ TilesArgs a, const __grid_constant__ TensorMap map) {
+  extern __shared__ __align__(128) unsigned char tiles_shared[];
+  [[maybe_unused]] __shared__ uint64_t full;
+  const tiles::Block<T, W, shape, kind> block(a, tiles_shared);
+  block.start(map, &full);
+  __syncthreads();
+  if constexpr (shape.load > 0) block.load_vectors();
+  block.load_taps();
+  if constexpr (shape.load >= 4) async_wait_all();
+  __syncthreads();
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if constexpr (shape.load == 0) tma::barrier_wait(&full, 0);
+#endif
+  block.compute();
+  if constexpr (shape.staged) {
     __syncthreads();
-    store_staged<kThreads>(a, reinterpret_cast<const T*>(tiles_shared + a.results_at), first_plane, group);
+    block.store_staged();
   }
 }
 

@@ -30,12 +30,12 @@ struct TilesPosition {
   int channel, unused;
 };
 
-// Quotients of two numbers below 2^10.
+// Division of numbers below 2^10. With FastDivisor ptxas gives 7x7 in half precision 128 registers instead of 72.
 struct SmallDivisor {
-  int by = 1;
-  unsigned factor = 1 << 20;
-  SmallDivisor() = default;
-  explicit SmallDivisor(int by) : by(by), factor(((1u << 20) + by - 1) / by) {}
+  int divisor;
+  unsigned factor;
+
+  static SmallDivisor of(int divisor) { return {divisor, ((1u << 20) + divisor - 1) / divisor}; }
   TC_HD int divide(int x) const { return int(unsigned(x) * factor >> 20); }
 };
 

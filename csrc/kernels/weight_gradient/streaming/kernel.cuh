@@ -90,23 +90,50 @@ __device__ __noinline__ float sum_inside(const SumsArgs& a, const StepRange& ste
   return sum;
 }
 
+// A thread's sums of all taps, and of the gradient alone (the last).
 template <typename T, StreamingPolicy P>
-__global__ void __launch_bounds__(kThreads, P.resident) weight_gradient_streaming(const __grid_constant__ SumsArgs a) {
-  constexpr int V = P.columns, U = P.unit;
-  constexpr int kRingRows = P.ring_rows(), kSpan = P.span(), kTaps = P.taps_y * P.taps_x, kWarps = kThreads / 32;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int c = P.inner ? blockIdx.y * 32 + lane : blockIdx.y;
-  const int above = blockIdx.z * P.taps_y, shift = a.pad_y - above;
-  StepRange steps = StepRange::of(shift, P.step_y, a.in_rows, a.grad_rows, kRingRows);
-  if (above == 0) steps = steps.with_all_rows(kRingRows);
+struct Streaming {
+  static constexpr int V = P.columns, U = P.unit, kRingRows = P.ring_rows(), kSpan = P.span();
+  static constexpr int kTaps = P.taps_y * P.taps_x, kEach = kTaps + 1, kWarps = kThreads / 32;
+  static constexpr int kAtOnce = P.inner ? kWarps : kThreads;  // items of a block at once
 
-  float sums[kTaps + 1] = {};  // the last of the gradient alone
-  const unsigned at_once = P.inner ? kWarps : kThreads;
-  const unsigned first = c < a.channels ? blockIdx.x * at_once + (P.inner ? warp : threadIdx.x) : a.items;
-  for (unsigned at = first; at < a.items; at += gridDim.x * at_once) {
-    const auto [n, x, begin, end] = Item::of(a, at, V, steps);
+  const SumsArgs& a;
+  const int lane, warp;
+  const int c;             // of the gradient
+  const int above, shift;  // rows of taps above this block's; rows from step q to the first of its image rows
+  StepRange steps;
+  const unsigned first;  // item
+  float sums[kEach];
+
+  __device__ __forceinline__ Streaming(const SumsArgs& args)
+      : a(args),
+        lane(threadIdx.x % 32),
+        warp(threadIdx.x / 32),
+        c(P.inner ? blockIdx.y * 32 + lane : blockIdx.y),
+        above(blockIdx.z * P.taps_y),
+        shift(a.pad_y - above),
+        steps(StepRange::of(shift, P.step_y, a.in_rows, a.grad_rows, kRingRows)),
+        first(c < a.channels ? blockIdx.x * kAtOnce + (P.inner ? warp : threadIdx.x) : a.items),
+        sums{} {
+    if (above == 0) steps = steps.with_all_rows(kRingRows);
+  }
+
+  // Adds a row of the image to the sums of every step_y-th row of taps from row e on.
+  __device__ __forceinline__ void add_row(int e, int turn, const float (&pixels)[kSpan],
+                                          const float (&grad)[kRingRows][V]) {
+#pragma unroll
+    for (int i = e; i < P.taps_y; i += P.step_y)
+#pragma unroll
+      for (int j = 0; j < P.taps_x; ++j)
+#pragma unroll
+        for (int v = 0; v < V; ++v)
+          sums[i * P.taps_x + j] = fmaf(pixels[P.lead + v * P.step_x + j],
+                                        grad[(turn - i / P.step_y + kRingRows) % kRingRows][v], sums[i * P.taps_x + j]);
+  }
+
+  __device__ __forceinline__ void add_item(const Item& item) {
+    const auto [n, x, begin, end] = item;
     const int left = x * P.step_x - a.pad_x - P.lead;
-    if (begin >= end) continue;
     const auto in_inside = units_inside<kSpan / U, U>(left, a.in_columns);
     const auto grad_inside = units_inside<V / U, U>(x, a.grad_columns);
     const unsigned in_at = n * a.in_n + a.multiplier.divide(c) * a.in_c + unsigned(left) * (P.inner ? a.in_w : 1);
@@ -149,63 +176,73 @@ __global__ void __launch_bounds__(kThreads, P.resident) weight_gradient_streamin
             take_grad(grad[turn], true);
             load_grad(q + 1);
           }
-#pragma unroll
-          for (int i = e; i < P.taps_y; i += P.step_y)
-#pragma unroll
-            for (int j = 0; j < P.taps_x; ++j)
-#pragma unroll
-              for (int v = 0; v < V; ++v)
-                sums[i * P.taps_x + j] =
-                    fmaf(pixels[P.lead + v * P.step_x + j], grad[(turn - i / P.step_y + kRingRows) % kRingRows][v],
-                         sums[i * P.taps_x + j]);
+          add_row(e, turn, pixels, grad);
         }
         ++q;
       }
     }
   }
 
-  float zero = 0;
+  __device__ __forceinline__ void add_items() {
+    for (unsigned at = first; at < a.items; at += gridDim.x * kAtOnce) {
+      const Item item = Item::of(a, at, V, steps);
+      if (item.begin < item.end) add_item(item);
+    }
+  }
+
+  // Computes all sums again, without pixels outside the image, if one is not finite.
+  __device__ __forceinline__ void repair() {
+    float zero = 0;
 #pragma unroll
-  for (int i = 0; i < kTaps; ++i) zero = fmaf(sums[i], 0.f, zero);
-  if (zero != 0) {  // NaN
+    for (int i = 0; i < kTaps; ++i) zero = fmaf(sums[i], 0.f, zero);
+    if (zero == 0) return;
     for (int tap = 0; tap < kTaps; ++tap) {
-      const float sum = sum_inside<T, P>(a, steps, shift, c, tap, first, gridDim.x * at_once);
+      const float sum = sum_inside<T, P>(a, steps, shift, c, tap, first, gridDim.x * kAtOnce);
 #pragma unroll
       for (int i = 0; i < kTaps; ++i) sums[i] = i == tap ? sum : sums[i];
     }
   }
 
-  // The block adds the sums of its warps, and of their lanes if the lanes have one channel.
-  constexpr int kEach = kTaps + 1;
-  __shared__ float shared[P.inner ? kEach * 32 : kEach * kWarps];
-  if constexpr (P.inner) {
-    for (int w = 0; w < kWarps; ++w) {
-      if (warp == w) {
+  // Adds the sums of the block's warps, and of their lanes if the lanes have one channel. Stores the block's sums.
+  __device__ __forceinline__ void store() {
+    __shared__ float shared[P.inner ? kEach * 32 : kEach * kWarps];
+    if constexpr (P.inner) {
+      for (int w = 0; w < kWarps; ++w) {
+        if (warp == w) {
 #pragma unroll
-        for (int i = 0; i < kEach; ++i) shared[i * 32 + lane] = w ? shared[i * 32 + lane] + sums[i] : sums[i];
+          for (int i = 0; i < kEach; ++i) shared[i * 32 + lane] = w ? shared[i * 32 + lane] + sums[i] : sums[i];
+        }
+        __syncthreads();
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+#pragma unroll
+        for (int far = 16; far; far /= 2) sums[i] += __shfl_xor_sync(~0u, sums[i], far);
+        if (lane == 0) shared[i * kWarps + warp] = sums[i];
       }
       __syncthreads();
     }
-  } else {
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-#pragma unroll
-      for (int far = 16; far; far /= 2) sums[i] += __shfl_xor_sync(~0u, sums[i], far);
-      if (lane == 0) shared[i * kWarps + warp] = sums[i];
+    const int numbers = a.taps_y * P.taps_x + 1;
+    for (int i = threadIdx.x; i < (P.inner ? 32 : 1) * kEach; i += kThreads) {
+      const int channel = P.inner ? blockIdx.y * 32 + i / kEach : c, tap = i % kEach;
+      float sum = P.inner ? shared[tap * 32 + i / kEach] : 0;
+      if constexpr (!P.inner)
+        for (int w = 0; w < kWarps; ++w) sum += shared[tap * kWarps + w];
+      const bool bias = tap == kTaps;
+      if (channel < a.channels && (bias ? above == 0 : above + tap / P.taps_x < a.taps_y))
+        a.sums[(int64_t(blockIdx.x) * a.channels + channel) * numbers + (bias ? numbers - 1 : above * P.taps_x + tap)] =
+            sum;
     }
-    __syncthreads();
   }
-  const int numbers = a.taps_y * P.taps_x + 1;
-  for (int i = threadIdx.x; i < (P.inner ? 32 : 1) * kEach; i += kThreads) {
-    const int channel = P.inner ? blockIdx.y * 32 + i / kEach : c, tap = i % kEach;
-    float sum = P.inner ? shared[tap * 32 + i / kEach] : 0;
-    if constexpr (!P.inner)
-      for (int w = 0; w < kWarps; ++w) sum += shared[tap * kWarps + w];
-    const bool bias = tap == kTaps;
-    if (channel < a.channels && (bias ? above == 0 : above + tap / P.taps_x < a.taps_y))
-      a.sums[(int64_t(blockIdx.x) * a.channels + channel) * numbers + (bias ? numbers - 1 : above * P.taps_x + tap)] =
-          sum;
-  }
+};
+
+template <typename T, StreamingPolicy P>
+__global__ void __launch_bounds__(kThreads, P.resident) weight_gradient_streaming(const __grid_constant__ SumsArgs a) {
+  Streaming<T, P> thread(a);
+  thread.add_items();
+  thread.repair();
+  thread.store();
 }
 
 }  // namespace torch_conv::weight_gradient

@@ -1,16 +1,12 @@
-// PLANES_MMA: loads and stores of words of two 16-bit elements.
+// The variants on tensor cores: words of two 16-bit elements in shared memory, and pairs of outputs.
 #pragma once
 
+#include "core/activation.h"
 #include "core/cuda/half_bits.cuh"
 #include "core/cuda/mma.cuh"
 #include "core/cuda/round_pair.cuh"
-#include "core/cuda/tma.cuh"
 
 namespace torch_conv::depthwise {
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-
-namespace planes_mma {
 
 // Shared memory is addressed by 32 bits, which take one register.
 __device__ __forceinline__ unsigned read_word(unsigned at) {
@@ -39,8 +35,10 @@ __device__ __forceinline__ void write_half(unsigned at, unsigned half) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(at), "h"(uint16_t(half)) : "memory");
 }
 
-}  // namespace planes_mma
-
-#endif
+// Two neighbouring outputs in a word.
+template <typename T, Activation kind>
+__device__ __forceinline__ unsigned output_pair(float low, float high) {
+  return round_pair<T>(activated<kind>(low), activated<kind>(high));
+}
 
 }  // namespace torch_conv::depthwise
