@@ -99,6 +99,7 @@ KERNELS = [
     ),
     # Template arguments as one struct.
     Rule(r"\bdirect2d_tile<(\w+, \w+), (\d[^<>{}]*)>", r"direct2d_tile<\1, direct2d::TilePolicy{\2}>"),
+    Rule(r"\bseparable_ring<(\d[^<>{}]*)>", r"separable_ring<separable2d::RingPolicy{\1}>"),
     Rule(r"\bdirect2d_mma<(\w+), (\d[^<>{}]*)>", r"direct2d_mma<\1, direct2d::MmaPolicy{\2}>"),
     Rule(
         r"\bdirect3d_streaming<(\w+), (\d+(?:, (?:true|false)){4})(, true)?>",
