@@ -33,12 +33,14 @@
 // Zeros of a matrix times Inf or NaN are NaN: a warp with such sums computes them again by the plain chain.
 #pragma once
 
+#include "core/cuda/extend.cuh"
 #include "core/cuda/half_bits.cuh"
 #include "core/cuda/mma.cuh"
 #include "core/cuda/round_pair.cuh"
+#include "core/cuda/tma.cuh"
 #include "core/cuda/unroll.cuh"
+#include "core/taps.h"
 #include "kernels/direct2d/mma/outputs.cuh"
-#include "kernels/direct2d/mma/tile.cuh"
 
 namespace torch_conv::direct2d {
 
@@ -76,6 +78,17 @@ constexpr int mma_min_blocks() {
 
 namespace mma {
 
+// Rounds two numbers to elements of T in one word, and subtracts these from the numbers.
+template <typename T>
+__device__ __forceinline__ unsigned take_part(float (&two)[2]) {
+  const unsigned word = round_pair<T>(two[0], two[1]);
+  T parts[2];
+  memcpy(parts, &word, sizeof(parts));
+  two[0] -= to_acc<float>(parts[0]);
+  two[1] -= to_acc<float>(parts[1]);
+  return word;
+}
+
 // Two neighbours of each of the interleaved channels, from `bits` behind `word` on. kOdd: the first pixel is odd, in a
 // box of a bulk copy. At an odd number of channels it starts in the second half of `word`.
 template <int channels, bool kBulk, bool kOdd>
@@ -95,125 +108,173 @@ __device__ __forceinline__ void load_pairs(const unsigned* word, int bits, unsig
   else unroll<0, channels, 1>([&](auto c) { pairs[c] = every<2, channels, decltype(c)::value + kSecond>(words); });
 }
 
-// A warp's outputs: `height` rows of warp_w() columns of the tile.
-template <typename T, MmaPolicy P>
-struct WarpOutputs {
-  static constexpr MmaShape s = P.shape();
-  static constexpr int kSets = s.sets(), kWords = 2 * kSets, kColumns = s.warp_w() * P.channels;
-  // Pairs of interleaved channels pass through the warp's rows in shared memory, which hold a step's outputs.
-  static constexpr bool kTogether = P.aligned && P.channels > 1;
-  using LeftMatrices = unsigned[kSets][4];
+}  // namespace mma
 
-  const Tile<T, P>& tile;
-  Bands<T, P>& bands;
-  const MmaArgs& a = tile.a;
-  const int warp = tile.warp, g = tile.g, q = tile.q;
-  const float bias;
-  const int x;  // of the first output
-  T* const plane = a.planes.out_plane<T>(tile.at.n, tile.at.c);
-  T* const from = tile.box.data + warp * kColumns + tile.start - tile.bx;  // the first output's pixels
-  // The lane's outputs of a step are pairs of neighbours in a row.
+#endif
+
+template <typename T, MmaPolicy P>
+__global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>())
+    direct2d_mma(const __grid_constant__ TensorMap map, const __grid_constant__ MmaArgs a,
+                 const __grid_constant__ ParamTaps param_taps) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  using namespace mma;
+  constexpr MmaShape s = P.shape();
+  static_assert(!P.bulk || (s.box_w() / s.pack() <= 256 && s.box_h() <= 256));  // the largest box of a bulk copy
+  constexpr bool kScaled = std::is_same_v<T, half_t> && !P.narrow;
+  constexpr int kParts = mma_parts(kScaled, P.narrow), kThreads = 32 * s.warps(), kWords = 2 * s.sets();
+  extern __shared__ __align__(128) unsigned char mma_shared[];
+  float* const taps = reinterpret_cast<float*>(mma_shared + s.taps_at());
+  uint64_t* const barrier = reinterpret_cast<uint64_t*>(mma_shared + s.barrier_at());
+  unsigned* const largest_of_warps = reinterpret_cast<unsigned*>(barrier + 1);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, q = lane % 4;
+
+  const TilePosition at = a.order.at(blockIdx.x);
+  const unsigned ci = a.multiplier.divide(at.c);
+  const int x0 = int(at.x) * s.step(!P.aligned), y0 = int(at.y) * s.height;  // the tile's first output
+  const int left = x0 - a.pad_x, top = y0 - a.pad_y;                         // the first input of its window
+  const int shift = s.shifts() ? left & 1 : 0;                               // the same in all tiles
+  const int start = (left - shift) * P.channels, bx = P.bulk ? start & -s.align : start, first = start - bx;
+  const T* const in = a.planes.in_plane<T>(at.n, ci);
+  const PhasedRows<T, s.box_w(), P.bulk ? 1 : kRowStart> box{
+      reinterpret_cast<T*>(mma_shared),
+      unsigned(reinterpret_cast<uintptr_t>(in) + (top * a.planes.in_stride_h + bx) * int(sizeof(T))),
+      unsigned(a.planes.in_stride_h) * unsigned(sizeof(T))};
+  if constexpr (!P.bulk) {
+    static_assert(s.align * sizeof(T) == kRowStart);
+    PlaneGeometry rows = a.planes;
+    rows.in_w *= P.channels;
+    load_rows<s.box_w() * int(sizeof(T)), s.box_h(), s.warps()>(rows, in, box.data, bx, top);
+  } else if (threadIdx.x == 0) {
+    tma::barrier_init(barrier);
+    tma::barrier_expect(barrier, s.taps_at());
+    tma::load_box(box.data, &map, barrier, bx / s.pack(), top, ci, at.n);
+  }
+
+  // While the box loads: taps in shared memory, and the lane's elements of the right matrices.
+  using Tap = std::conditional_t<P.narrow, T, float>;
+  [[maybe_unused]] unsigned largest[P.windows] = {};
+#pragma unroll
+  for (int window = 0; window < P.windows; ++window) {
+    const Tap* all = param_taps.first<Tap>() + at.n * a.taps_n + (at.c + window) * a.taps_c;
+#pragma unroll 1
+    for (unsigned e = threadIdx.x; e < s.all_taps(); e += kThreads) {
+      const int i = int(e / s.taps_w()) - (s.patch_h - 1), j = int(e % s.taps_w()) - s.patch_w;
+      const float tap = i >= 0 && i < P.kh && j >= 0 && j < P.kw ? to_acc<float>(all[i * P.kw + j]) : 0.f;
+      taps[window * s.all_taps() + e] = tap;
+      largest[window] = max(largest[window], __float_as_uint(tap) & 0x7fffffff);
+    }
+    if constexpr (kScaled) {
+      largest[window] = __reduce_max_sync(~0u, largest[window]);
+      if (lane == 0) largest_of_warps[window * s.warps() + warp] = largest[window];
+    }
+  }
+  __syncthreads();
+  float scale[P.windows], back[P.windows];
+#pragma unroll
+  for (int window = 0; window < P.windows; ++window) {
+    scale[window] = back[window] = 1;
+    if constexpr (kScaled) {
+#pragma unroll
+      for (int i = 0; i < s.warps(); ++i)
+        largest[window] = max(largest[window], largest_of_warps[window * s.warps() + i]);
+      const int exponent = min(127 + 14 - int(largest[window] >> 23), 126);
+      scale[window] = __uint_as_float(unsigned(127 + exponent) << 23);
+      back[window] = __uint_as_float(unsigned(127 - exponent) << 23);
+    }
+  }
+  // The lane's words of the right matrices. Column n of a matrix holds the taps at the position of output n, between
+  // zeros. The taps of neighbouring columns form a band.
+  unsigned band[P.windows][s.group][s.spans][kParts][2];
+  auto take_taps = [&](int group) {
+    const float* lane_taps = taps + s.tap_of(group * s.group, 0, MmaLane::b_k(q, 0), g, shift);
+#pragma unroll
+    for (int window = 0; window < P.windows; ++window)
+#pragma unroll
+      for (int pair = 0; pair < s.group; ++pair)
+#pragma unroll
+        for (int span = 0; span < s.spans; ++span)
+#pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            const int further = s.tap_of(pair, span, MmaLane::b_k(0, r), 0, 0) - s.tap_of(0, 0, 0, 0, 0);
+            const float* two_taps = lane_taps + window * s.all_taps() + further;
+            float two[2] = {two_taps[0] * scale[window], two_taps[1] * scale[window]};
+#pragma unroll
+            for (int part = 0; part < kParts; ++part) band[window][pair][span][part][r] = take_part<T>(two);
+          }
+  };
+  take_taps(0);
+  const float bias = a.bias ? a.bias[at.c] : 0.f;
+  if constexpr (P.bulk) {
+    tma::barrier_wait(barrier, 0);
+  } else {
+    async_wait_all();
+    __syncthreads();
+  }
+
+  const int right = min(x0 + s.width(), a.planes.out_w) - a.pad_x + P.kw - 1;
+  const int bottom = min(y0 + s.height, a.planes.out_h) - a.pad_y + P.kh - 1;
+  const bool edge = left < 0 || top < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
+  const bool mask = edge && a.border == Border::zero_output;
+  // A bulk copy's zeros outside the image are right.
+  const bool zeros = P.bulk && (mask || (a.border == Border::constant && a.value == 0));
+  if (edge && (!zeros || a.peers.holds(top, a.planes.in_h) || a.peers.holds(bottom - 1, a.planes.in_h))) {
+    extend_box<kThreads>(box, {0, bottom - top, left * P.channels - bx, right * P.channels - bx}, {top, bx}, in,
+                         a.planes.in_stride_h, a.planes.in_h, a.planes.in_w * P.channels, a.border,
+                         from_acc<T>(a.value), ShardRows{a.peers, at.n, ci}, {P.channels, P.channels});
+    // Matrices read elements outside all windows, and zeros times NaN are NaN. The block clears such elements: the
+    // column before shifted windows, and rows below the last window.
+    if (!P.bulk && left < 0)
+      for (int r = threadIdx.x; r < s.box_h(); r += kThreads)
+#pragma unroll 1
+        for (int i = 0, end = r < bottom - top ? shift * P.channels : -bx; i < end; ++i)
+          box.row(r)[i] = from_acc<T>(0.f);
+    __syncthreads();
+  }
+
+  T* const plane = a.planes.out_plane<T>(at.n, at.c);
+  constexpr int kWarpColumns = s.warp_w() * P.channels;
+  const int x = x0 + warp * s.warp_w();
+  if (P.aligned && x >= a.planes.out_w) return;
+  T* const from = box.data + warp * kWarpColumns + first;
+
+  // The lane's outputs of a step are pairs of neighbours in a row. Pairs of interleaved channels pass through the
+  // warp's rows in shared memory.
+  constexpr bool kTogether = P.aligned && P.channels > 1;
   const int lane_y = kTogether ? 0 : s.output_y(2 * q);
   const int column = kTogether ? x : x + 8 * g + (P.aligned && s.tiles() == 1 ? q % 2 * 4 : 0);
-  const int rows = a.planes.out_h - tile.y0 - lane_y;
-  T* to = plane + (tile.y0 + lane_y) * a.planes.out_stride_h + column * P.channels;
+  const int rows = a.planes.out_h - y0 - lane_y;
+  T* to = plane + (y0 + lane_y) * a.planes.out_stride_h + column * P.channels;
   T* const waiting_rows = reinterpret_cast<T*>(mma_shared + s.waiting_at());
-  T* const step_rows = waiting_rows + warp * s.patch_h * s.step_pitch();
-  const WaitingRows<T, s.waiting_pitch()> waiting{
+  [[maybe_unused]] T* const step_rows = waiting_rows + warp * s.patch_h * s.step_pitch();
+  [[maybe_unused]] const WaitingRows<T, s.waiting_pitch()> waiting{
       {waiting_rows,
-       unsigned(reinterpret_cast<uintptr_t>(plane) +
-                (tile.y0 * a.planes.out_stride_h + tile.x0 * P.channels) * int(sizeof(T))),
+       unsigned(reinterpret_cast<uintptr_t>(plane) + (y0 * a.planes.out_stride_h + x0 * P.channels) * int(sizeof(T))),
        unsigned(a.planes.out_stride_h) * unsigned(sizeof(T))}};
-  float sum[s.steps()][kSets][4] = {};
-  unsigned probe = 0;  // its bits, but for signs, are 0 if all outputs are finite
-
-  // Loads row g and q's columns of the left matrices of a span of a pair of rows. `pixels`: of the lane in the group's
-  // first row, which is row `first_row` of the box. `bits`: box.bits() of even and of odd rows.
-  __device__ __forceinline__ void load(const T* pixels, int first_row, const int (&bits)[2], int pair, int span,
-                                       LeftMatrices& left) const {
-#pragma unroll
-    for (int h = 0; h < s.tiles(); ++h)
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const int m = MmaLane::a_m(0, r), k = MmaLane::a_k(0, r);
-        const int row = 2 * pair + s.pixel_y(k);
-        const T* two =
-            pixels + row * s.box_w() + (s.pixel_x(h, m, k) + 8 * span) * P.channels - (P.odd && P.channels % 2);
-        const unsigned* word = reinterpret_cast<const unsigned*>(two) + tile.box.behind(first_row + row) / 4;
-        unsigned pairs[P.channels];
-        load_pairs<P.channels, P.bulk, P.odd>(word, bits[s.pixel_y(k)], pairs);
-#pragma unroll
-        for (int c = 0; c < P.channels; ++c) left[h * P.channels + c][r] = pairs[c];
-      }
-  }
-
-  // Adds a span of a pair of rows to the sums of all steps whose windows hold the pair.
-  __device__ __forceinline__ void add(int pair, int span, const LeftMatrices& left) {
-#pragma unroll
-    for (int part = bands.kParts - 1; part >= 0; --part)
-#pragma unroll
-      for (int step = 0; step < s.steps(); ++step) {
-        const int group_pair = pair - step * (s.patch_h / 2);
-        if (group_pair < 0 || group_pair >= s.group) continue;
-#pragma unroll
-        for (int i = 0; i < kSets; ++i) {
-          const auto& band = bands.words[i % P.windows][group_pair][span][part];
-          mma_add<T>(sum[step][i], left[i], band[0], band[1]);
-        }
-      }
-  }
-
-  // Computes and stores all outputs.
-  __device__ __forceinline__ void run() {
-    // Loads run a pair ahead where the loop stores outputs: the compiler does not move loads across stores.
-    constexpr bool kAhead = s.ahead();
-    constexpr int kEach = s.patch_h / 2, kLag = s.group - 1;
-    const T* pixels = from + (s.warp_w() / 8 * g + 2 * q) * P.channels;
-    int first_row = 0;
-    const int bits[2] = {tile.box.bits(0), tile.box.bits(1)};
-    LeftMatrices left[kAhead ? 2 : 1][s.spans];
-#pragma unroll 1
-    for (int group = 0; group < s.groups(); ++group) {
-      if (group > 0) bands.make(tile, group);
-#pragma unroll
-      for (int pair = kAhead ? -1 : 0; pair < s.warp_pairs(); ++pair) {
-        if (kAhead && pair + 1 < s.warp_pairs())
-#pragma unroll
-          for (int span = 0; span < s.spans; ++span)
-            load(pixels, first_row, bits, pair + 1, span, left[(pair + 1) % 2][span]);
-        if (pair < 0) continue;
-#pragma unroll
-        for (int span = 0; span < s.spans; ++span) {
-          if constexpr (!kAhead) load(pixels, first_row, bits, pair, span, left[0][span]);
-          add(pair, span, left[kAhead ? pair % 2 : 0][span]);
-        }
-        // Stores the step whose windows end at this pair.
-        if (s.groups() == 1 && pair >= kLag && (pair - kLag) % kEach == 0 && (pair - kLag) / kEach < s.steps())
-          store((pair - kLag) / kEach);
-      }
-      pixels += 2 * s.group * s.box_w(), first_row += 2 * s.group;
-    }
-    if constexpr (s.groups() > 1) {
-#pragma unroll
-      for (int step = 0; step < s.steps(); ++step) store(step);
-    }
-  }
-
-  // Stores a step's outputs in memory, or in the waiting rows.
-  __device__ __forceinline__ void store(int step) {
+  float sum[s.steps()][s.sets()][4] = {};
+  unsigned probe = 0;
+  auto store = [&](int step) {
     const bool inside = step * s.patch_h < rows;
     unsigned word[kWords];
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
       const float* two = &sum[step][i / 2][i % 2 * 2];
-      const float back = bands.back[i / 2 % P.windows];
-      word[i] = round_pair<T>(fmaf(two[0], back, bias), fmaf(two[1], back, bias));
+      const float scale_back = back[i / 2 % P.windows];
+      word[i] = round_pair<T>(fmaf(two[0], scale_back, bias), fmaf(two[1], scale_back, bias));
       probe = add_zero_times<T>(word[i], probe);
     }
     if constexpr (!P.aligned || kTogether) {
       const int lane_column = (s.warp_w() / 8 * g + s.output_x(0, 0, 2 * q)) * P.channels, y = s.output_y(2 * q);
-      put(word, kTogether ? reinterpret_cast<unsigned*>(step_rows + y * s.step_pitch() + lane_column)
-                          : waiting.words(y + step * s.patch_h, warp * kColumns + lane_column));
+      unsigned* const staged = kTogether ? reinterpret_cast<unsigned*>(step_rows + y * s.step_pitch() + lane_column)
+                                         : waiting.words(y + step * s.patch_h, warp * kWarpColumns + lane_column);
+#pragma unroll
+      for (int h = 0; h < s.tiles(); ++h)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          unsigned pairs[P.channels];
+#pragma unroll
+          for (int c = 0; c < P.channels; ++c) pairs[c] = word[2 * (h * P.channels + c) + half];
+          put_pixels<kTogether>(staged + s.output_x(h, half * 8, 0) * P.channels / 2, pairs);
+        }
       if constexpr (kTogether)
         store_step<T, s>(to, a.planes.out_stride_h, step_rows, rows - step * s.patch_h,
                          (a.planes.out_w - x) * P.channels);
@@ -225,41 +286,83 @@ struct WarpOutputs {
       store_words<T>(to, word, inside && column < a.planes.out_w);
     }
     to += s.patch_h * a.planes.out_stride_h;
-  }
-  __device__ __forceinline__ void put(const unsigned (&word)[kWords], unsigned* staged) const {
+  };
+
+  // Row g and q's columns of the left matrices of a pair of rows, counted from the group's first.
+  constexpr int kSets = s.sets();
+  const T* pixels = from + (s.warp_w() / 8 * g + 2 * q) * P.channels;
+  [[maybe_unused]] int first_row = 0;                               // of the group's
+  [[maybe_unused]] const int bits[2] = {box.bits(0), box.bits(1)};  // of all even and of all odd rows
+  auto load = [&](int pair, int span, unsigned(&left_matrix)[kSets][4]) {
 #pragma unroll
     for (int h = 0; h < s.tiles(); ++h)
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
+      for (int r = 0; r < 4; ++r) {
+        const int m = MmaLane::a_m(0, r), k = MmaLane::a_k(0, r);
+        const int row = 2 * pair + s.pixel_y(k);
+        const T* two =
+            pixels + row * s.box_w() + (s.pixel_x(h, m, k) + 8 * span) * P.channels - (P.odd && P.channels % 2);
+        const unsigned* word = reinterpret_cast<const unsigned*>(two) + box.behind(first_row + row) / 4;
         unsigned pairs[P.channels];
+        load_pairs<P.channels, P.bulk, P.odd>(word, bits[s.pixel_y(k)], pairs);
 #pragma unroll
-        for (int c = 0; c < P.channels; ++c) pairs[c] = word[2 * (h * P.channels + c) + half];
-        put_pixels<kTogether>(staged + s.output_x(h, half * 8, 0) * P.channels / 2, pairs);
+        for (int c = 0; c < P.channels; ++c) left_matrix[h * P.channels + c][r] = pairs[c];
       }
-  }
-
-  // Corrects outputs in memory, or in the waiting rows.
-  __device__ __forceinline__ void correct(bool mask) const {
-    auto windows = tile.box;
-    windows.data = from + tile.shift * P.channels;
-    if (P.bulk) windows.address = windows.stride = 0;
-    const bool incorrect = __any_sync(~0u, (probe & 0x7fff7fff) != 0) || mask;
-    if constexpr (P.aligned) {
-      const int64_t stride = a.planes.out_stride_h;
-      if (incorrect)
-        correct_outputs<T, s>(a, StoredRows<T>{plane + tile.y0 * stride + x * P.channels, stride}, windows, tile.taps(),
-                              bias, x, tile.y0, mask);
-    } else {
-      auto warp_rows = waiting;
-      warp_rows.data += warp * kColumns;
-      if (incorrect) correct_outputs<T, s>(a, warp_rows, windows, tile.taps(), bias, x, tile.y0, mask);
+  };
+  // Loads run a pair ahead where the loop stores outputs: the compiler does not move loads across stores.
+  constexpr bool kAhead = s.ahead();
+  constexpr int kEach = s.patch_h / 2, kLag = s.group - 1;
+  unsigned matrix[kAhead ? 2 : 1][s.spans][kSets][4];
+#pragma unroll 1
+  for (int group = 0; group < s.groups(); ++group) {
+    if (group > 0) take_taps(group);
+#pragma unroll
+    for (int pair = kAhead ? -1 : 0; pair < s.warp_pairs(); ++pair) {
+      if (kAhead && pair + 1 < s.warp_pairs())
+#pragma unroll
+        for (int span = 0; span < s.spans; ++span) load(pair + 1, span, matrix[(pair + 1) % 2][span]);
+      if (pair < 0) continue;
+#pragma unroll
+      for (int span = 0; span < s.spans; ++span) {
+        if constexpr (!kAhead) load(pair, span, matrix[0][span]);
+#pragma unroll
+        for (int part = kParts - 1; part >= 0; --part)
+#pragma unroll
+          for (int step = 0; step < s.steps(); ++step) {
+            const int group_pair = pair - step * kEach;
+            if (group_pair < 0 || group_pair >= s.group) continue;
+#pragma unroll
+            for (int i = 0; i < kSets; ++i) {
+              const auto& band_words = band[i % P.windows][group_pair][span][part];
+              mma_add<T>(sum[step][i], matrix[kAhead ? pair % 2 : 0][span][i], band_words[0], band_words[1]);
+            }
+          }
+      }
+      // Stores the step whose windows end at this pair.
+      if (s.groups() == 1 && pair >= kLag && (pair - kLag) % kEach == 0 && (pair - kLag) / kEach < s.steps())
+        store((pair - kLag) / kEach);
     }
+    pixels += 2 * s.group * s.box_w(), first_row += 2 * s.group;
   }
-
-  // Stores the waiting rows of all warps.
-  __device__ __forceinline__ void store_waiting() const {
+  if constexpr (s.groups() > 1) {
+#pragma unroll
+    for (int step = 0; step < s.steps(); ++step) store(step);
+  }
+  // Corrects outputs in memory, or in the waiting rows.
+  auto windows = box;
+  windows.data = from + shift * P.channels;
+  if (P.bulk) windows.address = windows.stride = 0;
+  const bool incorrect = __any_sync(~0u, (probe & 0x7fff7fff) != 0) || mask;
+  if constexpr (P.aligned) {
+    if (incorrect)
+      correct_outputs<T, s>(a,
+                            StoredRows<T>{plane + y0 * a.planes.out_stride_h + x * P.channels, a.planes.out_stride_h},
+                            windows, taps, bias, x, y0, mask);
+  } else {
+    auto warp_rows = waiting;
+    warp_rows.data += warp * kWarpColumns;
+    if (incorrect) correct_outputs<T, s>(a, warp_rows, windows, taps, bias, x, y0, mask);
     __syncthreads();
-    const int x0 = tile.x0, y0 = tile.y0;
     const int last = min(s.width(), a.planes.out_w - x0) * P.channels, count = min(s.height, a.planes.out_h - y0);
     const bool at_an_end = x0 == 0 || x0 + s.width() >= a.planes.out_w;
     T* row = plane + (y0 + warp) * a.planes.out_stride_h + x0 * P.channels;
@@ -270,40 +373,6 @@ struct WarpOutputs {
       row += s.warps() * a.planes.out_stride_h, staged += s.warps() * s.waiting_pitch();
     }
   }
-};
-
-}  // namespace mma
-
-#endif
-
-template <typename T, MmaPolicy P>
-__global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>())
-    direct2d_mma(const __grid_constant__ TensorMap map, const __grid_constant__ MmaArgs a,
-                 const __grid_constant__ ParamTaps param_taps) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  const mma::Tile<T, P> tile(a);
-  tile.load_box(map);
-  mma::Bands<T, P> bands;
-  bands.place_taps(tile, param_taps);  // while the box loads
-  bands.make(tile, 0);
-  const float bias = a.bias ? a.bias[tile.at.c] : 0.f;
-  tile.wait_box();
-
-  const int right = min(tile.x0 + tile.s.width(), a.planes.out_w) - a.pad_x + P.kw - 1;
-  const int bottom = min(tile.y0 + tile.s.height, a.planes.out_h) - a.pad_y + P.kh - 1;
-  const bool edge = tile.left < 0 || tile.top < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
-  const bool mask = edge && a.border == Border::zero_output;
-  // A bulk copy's zeros outside the image are right.
-  const bool zeros = P.bulk && (mask || (a.border == Border::constant && a.value == 0));
-  if (edge && (!zeros || a.peers.holds(tile.top, a.planes.in_h) || a.peers.holds(bottom - 1, a.planes.in_h)))
-    tile.extend(right, bottom);
-
-  const int x = tile.x0 + tile.warp * tile.s.warp_w();
-  if (P.aligned && x >= a.planes.out_w) return;
-  mma::WarpOutputs<T, P> outputs{.tile = tile, .bands = bands, .bias = bias, .x = x};
-  outputs.run();
-  outputs.correct(mask);
-  if constexpr (!P.aligned) outputs.store_waiting();
 #endif
 }
 
