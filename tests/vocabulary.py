@@ -70,6 +70,8 @@ KERNELS = [
     Rule(r"\bplanes whose pixels lie side by side, nor", "planes with contiguous pixels, nor"),
     Rule(r"\bchannels lie side by side\b", "channels are interleaved"),
     Rule(r"\bpixels that do not lie side by side\b", "pixels of a row are not contiguous"),
+    Rule(r"\bchannels not innermost and 16-byte", "channels not interleaved and 16-byte"),
+    Rule(r"\b3\^3 window, channels innermost:", "3^3 window, interleaved channels:"),
     Rule(r"\bfaster for photographs and an odd\b", "faster for HWC images and an odd"),
     # Template arguments as one struct.
     Rule(r"\bseparable_mma<(uint8_t), (\d[^>]*)>", r"separable_mma<\1, separable2d::MmaPolicy{1, \2}>"),
@@ -97,6 +99,7 @@ KERNELS = [
     ),
     # Template arguments as one struct.
     Rule(r"\bdirect2d_tile<(\w+, \w+), (\d[^<>{}]*)>", r"direct2d_tile<\1, direct2d::TilePolicy{\2}>"),
+    Rule(r"\bseparable_ring<(\d[^<>{}]*)>", r"separable_ring<separable2d::RingPolicy{\1}>"),
     Rule(r"\bdirect2d_mma<(\w+), (\d[^<>{}]*)>", r"direct2d_mma<\1, direct2d::MmaPolicy{\2}>"),
     Rule(
         r"\bdirect3d_streaming<(\w+), (\d+(?:, (?:true|false)){4})(, true)?>",

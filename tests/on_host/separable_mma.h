@@ -23,7 +23,7 @@
 #include "kernels/separable2d/mma/plan.h"
 
 namespace torch_conv::separable2d {
-alignas(1024) unsigned char separable_products_shared[1 << 18];
+alignas(1024) unsigned char separable_mma_shared[1 << 18];
 }
 
 using namespace torch_conv;
@@ -232,7 +232,7 @@ std::string launch(const Separable& p, std::string& name, int segment) {
   taps.x = {p.taps_x.data, 0, p.taps_x.stride_n, p.taps_x.stride_c};
   taps.y = {p.taps_y.data, 0, p.taps_y.stride_n, p.taps_y.stride_c};
   const Image in = as_rows(p.in, s.channels);
-  return on_host::launch_within(separable_products_shared, plan, kernels.at(name), tma::rows_map_of(in, s.box_h()),
+  return on_host::launch_within(separable_mma_shared, plan, kernels.at(name), tma::rows_map_of(in, s.box_h()),
                                 tma::rows_map_of(p.out, 16), band_args(p, plan, taps));
 }
 

@@ -10,7 +10,7 @@ using namespace on_host;
 
 using Kernel = void (*)(RingParams, TensorMap);
 #define KERNEL(...) \
-  { "separable2d::separable_ring<" #__VA_ARGS__ ">", separable_ring<__VA_ARGS__> }
+  { "separable2d::separable_ring<separable2d::RingPolicy{" #__VA_ARGS__ "}>", separable_ring<RingPolicy{__VA_ARGS__}> }
 #define KERNELS(kh, kw, skew, pixel)                                                       \
   KERNEL(kh, kw, skew, pixel, true, true), KERNEL(kh, kw, skew, pixel, false, true),       \
       KERNEL(kh, kw, 0, pixel, true, false), KERNEL(kh, kw, 0, pixel, false, false)
@@ -62,7 +62,7 @@ template <bool kBulk>
 std::string launch_ring(const Separable& p, const PassTaps& taps, Plan& plan) {
   if (const char* const no = kBulk ? ring_refusal(p, kMachine) : ring_unaligned_refusal(p, kMachine)) return no;
   configure_ring(p, kBulk, kMachine, plan);
-  const RingShape& shape = own_config<RingConfig>(plan).shape;
+  const RingPolicy& shape = own_config<RingPolicy>(plan);
   const auto kernel = kKernels.find(plan.kernels[0].name);
   if (kernel == kKernels.end()) return "no kernel " + plan.kernels[0].name;
   const Image rows = as_rows(p).in;

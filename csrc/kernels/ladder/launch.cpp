@@ -26,13 +26,7 @@ void launch(const Ladder1d& p, int64_t shared_bytes, const Site& site) {
 }
 
 int64_t shared_bytes_of(const Ladder1d& p, Variant1d variant) {
-  switch (variant) {
-    case Variant1d::naive:
-    case Variant1d::constant: return 0;
-    case Variant1d::tiled: return p.tile_bytes();
-    case Variant1d::l2_halo: return 4 * int64_t(p.block);
-  }
-  __builtin_unreachable();
+  return variant == Variant1d::tiled ? p.tile_bytes() : variant == Variant1d::l2_halo ? 4 * int64_t(p.block) : 0;
 }
 
 // ---- images ------------------------------------------------------------------------------------------------------
@@ -58,16 +52,11 @@ void launch_rung(const Ladder2d& p, const Site& site, const Parameters&... param
                 parameters...);
 }
 
-template <int K>
-void launch_tile_of(const Ladder2d& p, const Site& site) {
-  launch_rung(p, site, ConstantWindow<K * K>::from(p.taps, K * K));
-}
-
 void launch_tile(const Ladder2d& p, const Site& site) {
   switch (p.k) {
-    case 3: return launch_tile_of<3>(p, site);
-    case 5: return launch_tile_of<5>(p, site);
-    case 7: return launch_tile_of<7>(p, site);
+    case 3: return launch_rung(p, site, ConstantWindow<9>::from(p.taps, 9));
+    case 5: return launch_rung(p, site, ConstantWindow<25>::from(p.taps, 25));
+    case 7: return launch_rung(p, site, ConstantWindow<49>::from(p.taps, 49));
   }
 }
 
@@ -137,51 +126,37 @@ void launch(const Ladder3d& p, Variant3d variant, const Site& site) {
   }
 }
 
+// The rungs in the order of all three enumerations; 4 is FUSED of images only.
+Kernel kernel_of_rung(int rung, const char* prefix, std::initializer_list<TemplateArgument> arguments) {
+  constexpr const char* kFiles[] = {"kernels/ladder/naive.cuh", "kernels/ladder/constant.cuh",
+                                    "kernels/ladder/tiled.cuh", "kernels/ladder/l2_halo.cuh",
+                                    "kernels/ladder/fused.cuh"};
+  constexpr const char* kNames[] = {"naive", "constant", "tiled", "l2_halo", "fused"};
+  return kernel_of(kFiles[rung], std::string(prefix) + kNames[rung], arguments);
+}
+
 constexpr int64_t kGridLimit = 65535;               // of a grid's y and z
 constexpr int64_t kColumnLimit = int64_t(1) << 30;  // coordinates are 32-bit, the window's radius included
 
 }  // namespace
 
 std::vector<Kernel> kernels_cuda(const Ladder1d&, Variant1d variant) {
-  switch (variant) {
-    case Variant1d::naive: return {kernel_of("kernels/ladder/naive.cuh", "ladder::ladder1d_naive", {})};
-    case Variant1d::constant: return {kernel_of("kernels/ladder/constant.cuh", "ladder::ladder1d_constant", {})};
-    case Variant1d::tiled: return {kernel_of("kernels/ladder/tiled.cuh", "ladder::ladder1d_tiled", {})};
-    case Variant1d::l2_halo: return {kernel_of("kernels/ladder/l2_halo.cuh", "ladder::ladder1d_l2_halo", {})};
-  }
-  __builtin_unreachable();
+  return {kernel_of_rung(int(variant), "ladder::ladder1d_", {})};
 }
 
 std::vector<Kernel> kernels_cuda(const Ladder2d& p, Variant variant) {
-  switch (served(p, variant)) {
-    case Variant::naive: return {kernel_of("kernels/ladder/naive.cuh", "ladder::ladder2d_naive", {})};
-    case Variant::constant: return {kernel_of("kernels/ladder/constant.cuh", "ladder::ladder2d_constant", {})};
-    case Variant::tiled:
-      return {kernel_of("kernels/ladder/tiled.cuh", "ladder::ladder2d_tiled", {p.block_x, p.block_y, p.k})};
-    case Variant::l2_halo:
-      return {kernel_of("kernels/ladder/l2_halo.cuh", "ladder::ladder2d_l2_halo", {p.block_x, p.block_y, p.k})};
-    case Variant::fused: return {kernel_of("kernels/ladder/fused.cuh", "ladder::ladder2d_fused", {})};
-  }
-  __builtin_unreachable();
+  variant = served(p, variant);
+  if (variant == Variant::tiled || variant == Variant::l2_halo)
+    return {kernel_of_rung(int(variant), "ladder::ladder2d_", {p.block_x, p.block_y, p.k})};
+  return {kernel_of_rung(int(variant), "ladder::ladder2d_", {})};
 }
 
 std::vector<Kernel> kernels_cuda(const Ladder3d& p, Variant3d variant) {
-  const int taps = p.kd * p.kh * p.kw;
   const auto pass = [](const char* axis, int k) {
     return kernel_of("kernels/ladder/separable3d.cuh", "ladder::ladder3d_pass", {axis, window_size(k)});
   };
-  switch (variant) {
-    case Variant3d::naive:
-      return {kernel_of("kernels/ladder/naive.cuh", "ladder::ladder3d_naive", {window_size(taps)})};
-    case Variant3d::constant:
-      return {kernel_of("kernels/ladder/constant.cuh", "ladder::ladder3d_constant", {window_size(taps)})};
-    case Variant3d::tiled:
-      return {kernel_of("kernels/ladder/tiled.cuh", "ladder::ladder3d_tiled", {window_size(taps)})};
-    case Variant3d::l2_halo:
-      return {kernel_of("kernels/ladder/l2_halo.cuh", "ladder::ladder3d_l2_halo", {window_size(taps)})};
-    case Variant3d::separable: return {pass("'x'", p.kw), pass("'y'", p.kh), pass("'z'", p.kd)};
-  }
-  __builtin_unreachable();
+  if (variant == Variant3d::separable) return {pass("'x'", p.kw), pass("'y'", p.kh), pass("'z'", p.kd)};
+  return {kernel_of_rung(int(variant), "ladder::ladder3d_", {window_size(p.kd * p.kh * p.kw)})};
 }
 
 void run_cuda(const Ladder1d& p, Variant1d variant, const Site& site) {

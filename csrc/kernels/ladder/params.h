@@ -79,9 +79,8 @@ struct Volumes {
 };
 
 // A window in constant memory, as a kernel parameter: each launch has its own, without a copy. Textbooks copy the taps
-// to a
-// __constant__ array before each launch. A module has one such array: streams with different windows race for it. The
-// copy is a node of its own in a captured graph, which its host memory must outlive.
+// to a __constant__ array before each launch. A module has one such array: streams with different windows race for it.
+// The copy is a node of its own in a captured graph, which its host memory must outlive.
 template <int N>
 struct ConstantWindow {
   float tap[N];

@@ -1,5 +1,4 @@
-// Which of two variants that both serve a problem is the faster, with the measurements. VARIANT_is_slower: null, or why
-// another variant is faster. Only this file compares two variants.
+// Comparisons of variants, each rule with its measurement.
 #pragma once
 
 #include "kernels/separable2d/ring/plan.h"
@@ -9,15 +8,21 @@
 
 namespace torch_conv::separable2d {
 
-// A tile takes as many mma for 3 taps as for 9. One NVIDIA H200, us, MMA and the best chain: float16
-// 4096^2 5x5 27.7, 22.6; 7x7 27.4, 24.4; 9x9 27.4, 28.0; 5x9 27.2, 47.7; 16x3x1080x1920 7x7 124.6, 121.9; 9x9 124.5,
-// 142.2; 15x15 126, 259. Bytes 4096^2 7x7 27.0, 25.4; 9x9 26.6, 31.7; 1080p 5x5 117, 94; 9x9 118, 169. HWC images of 3
-// channels, 16x1080x1920, MMA and TILE, one NVIDIA H100: float16 5x5 195, 144; 7x7 193, 149; 9x9 193, 188; 15x15
-// 197, 383; bytes 5x5 133, 109; 7x7 137, 160; 9x9 135, 240.
+// A tile takes as many mma for 3 taps as for 9. us, MMA and the fastest chain:
 //
-// Which windows of separable filters these are must not depend on the layout, or a pixel's bits would: so HWC images of
-// bytes by 7x7 keep to chains, and bytes of rows that start anywhere by 5x5 (width 1917, one NVIDIA H100: 164, TILE
-// 183).
+//     one NVIDIA H200
+//       float16  4096^2           5x5 27.7 22.6    7x7 27.4 24.4      9x9 27.4 28.0      5x9 27.2 47.7
+//                16x3x1080x1920                    7x7 124.6 121.9    9x9 124.5 142.2    15x15 126 259
+//       uint8    4096^2                            7x7 27.0 25.4      9x9 26.6 31.7
+//                1080p            5x5 117 94                          9x9 118 169
+//     one NVIDIA H100, HWC images, 16x3x1080x1920
+//       float16                   5x5 195 144      7x7 193 149        9x9 193 188        15x15 197 383
+//       uint8                     5x5 133 109      7x7 137 160        9x9 135 240
+//     one NVIDIA H100, unaligned rows
+//       uint8    width 1917       5x5 164 183
+//
+// The choice must not depend on the layout, because a pixel's bits would then depend on it. So chains serve HWC images
+// of bytes by 7x7, and bytes of unaligned rows by 5x5.
 inline const char* mma_is_slower(const Separable& p, const Arch&) {
   if (p.sums == Sums::mma) return nullptr;
   if (p.kh == 1 || p.kw == 1) return "a window of one row or one column";
@@ -25,22 +30,24 @@ inline const char* mma_is_slower(const Separable& p, const Arch&) {
                                    : "few taps: chains are mostly as fast, with the same bits in every layout";
 }
 
-// Without RING, STRIP serves planes, and SHARED_MEMORY serves HWC images. One NVIDIA H200, us, RING and the other:
+// Without RING, STRIP serves planes, and SHARED_MEMORY serves HWC images. us, one NVIDIA H200, RING and the other:
 //
-//     4096^2   21x21 48, 74; 31x31 58, 85; 63x63 105, 146        1024^2 31x31 9.3, 15.0
-//     16x3x1080x1920   31x31 288, 439; HWC images 305, 1830
+//     4096^2           21x21 48 74    31x31 58 85      63x63 105 146
+//     1024^2                          31x31 9.3 15.0
+//     16x3x1080x1920                  31x31 288 439    HWC images 305 1830
 //
 // TILE is faster where it serves, unless windows of 9 taps and more leave it fewer blocks than there are
-// multiprocessors. One NVIDIA H200, us, TILE and RING:
+// multiprocessors. us, TILE and RING:
 //
-//     512^2    7x7 3.6, 4.2; 9x9 4.4, 4.3; 13x13 6.7, 4.6; 15x15 7.4, 4.7
-//     1024^2   9x9 6.4, 6.2; 11x11 6.8, 6.8; 13x13 8.2, 7.0; 15x15 8.8, 7.1
-//     2048^2   9x9 13.0, 13.2; 15x15 14.9, 15.0                  8192^2 15x15 149, 157
-//     4096^2   5x5 37.2, 40.8; 9x9 40.3, 42.0; 15x15 44.3, 43.5  16x3x1080x1920 15x15 219, 225
-//
-// HWC images of 3 channels, 16x1080x1920, one NVIDIA H100, where a copy takes 267 us:
-//
-//     3x3 295, 307; 5x5 282, 312; 7x7 281, 307; 9x9 285, 307; 15x15 380, 323
+//     one NVIDIA H200
+//       512^2            7x7 3.6 4.2      9x9 4.4 4.3      13x13 6.7 4.6    15x15 7.4 4.7
+//       1024^2           9x9 6.4 6.2      11x11 6.8 6.8    13x13 8.2 7.0    15x15 8.8 7.1
+//       2048^2                            9x9 13.0 13.2                     15x15 14.9 15.0
+//       4096^2           5x5 37.2 40.8    9x9 40.3 42.0                     15x15 44.3 43.5
+//       8192^2                                                              15x15 149 157
+//       16x3x1080x1920                                                      15x15 219 225
+//     one NVIDIA H100, HWC images (a copy takes 267 us)
+//       16x3x1080x1920   3x3 295 307      5x5 282 312      7x7 281 307      9x9 285 307      15x15 380 323
 inline const char* ring_is_slower(const Separable& p, const Arch& arch) {
   if (tile_refusal(p, arch)) return nullptr;
   if (hwc_channels(p) > 1) return p.kw <= 9 ? "tiles are faster for HWC images and an odd size up to 9" : nullptr;
@@ -48,26 +55,28 @@ inline const char* ring_is_slower(const Separable& p, const Arch& arch) {
   return few && p.kw >= 9 ? nullptr : "tiles are faster for an odd size up to 15";
 }
 
-// RING_UNALIGNED is RING for unaligned rows, and for windows whose boxes have more than 256 columns. One NVIDIA H100,
-// us. Unaligned rows, TILE (from 17 taps on STRIP, for HWC images SHARED_MEMORY) and RING_UNALIGNED:
+// RING_UNALIGNED is RING for unaligned rows, and for windows whose boxes have more than 256 columns. us, one NVIDIA
+// H100, unaligned rows, TILE (from 17 taps on STRIP, for HWC images SHARED_MEMORY) and RING_UNALIGNED:
 //
-//     16x3x1080x1917   3x3 335, 362; 5x5 360, 365; 9x9 389, 370; 15x15 570, 376; 31x31 956, 469; 63x63 1732, 795
-//     HWC images       5x5 394, 399; 15x15 856, 428; 31x31 1804, 505
-//     2048x2047        3x3 21.4, 17.0; 7x7 23.5, 17.0; 31x31 57, 27
-//     512x511          3x3 9.5, 6.7; 7x7 10.1, 6.4; 31x31 24, 10.5
+//     16x3x1080x1917   3x3 335 362     5x5 360 365    9x9 389 370
+//                      15x15 570 376   31x31 956 469  63x63 1732 795
+//       HWC images     5x5 394 399     15x15 856 428  31x31 1804 505
+//     2048x2047        3x3 21.4 17.0   7x7 23.5 17.0  31x31 57 27
+//     512x511          3x3 9.5 6.7     7x7 10.1 6.4   31x31 24 10.5
 //
 // Large windows, STRIP (from 170 taps on TWO_PASS) and RING_UNALIGNED:
 //
-//     4096^2           127x127 370, 356; 191x191 906, 519; 255x255 1089, 700
-//     8192^2           127x127 1156, 1208; 255x255 4172, 2240
-//     2048^2           127x127 131, 141; 255x255 304, 314        1024^2 255x255 104, 193
+//     1024^2                              255x255 104 193
+//     2048^2           127x127 131 141    255x255 304 314
+//     4096^2           127x127 370 356    255x255 1089 700    191x191 906 519
+//     8192^2           127x127 1156 1208  255x255 4172 2240
 inline const char* ring_unaligned_is_slower(const Separable& p, const Arch& arch) {
   if (!tile_tma_refusal(p, arch)) return "tiles are faster for an odd size up to 15";
   const Separable rows = as_rows(p);
   const bool many = p.kw < 5 && !tile_refusal(p, arch) &&
                     tile_blocks(rows, tile_shape(rows, hwc_channels(p))) > 64 * arch.multiprocessors;
   if (many) return "tiles are faster for 3x3 of many images";
-  const RingShape s = ring_shape(p, false);
+  const RingPolicy s = ring_policy(p, false);
   if (!strip_refusal(p, arch)) {
     if (s.bytes() > arch.shared_bytes / 2) return "strips are as fast where one block fills shared memory";
     return plane_copy_refusal(rows.in, arch) ? nullptr : "strips are as fast for windows beyond RING";
@@ -82,14 +91,14 @@ inline const char* shared_memory_is_slower(const Separable& p, const Arch& arch)
   return little_halo ? nullptr : "most of a tile's row results would be halo";
 }
 
-// Converting both images to float32 and back, of large windows of other dtypes. It costs less than the row results that
-// TWO_PASS keeps in memory. One NVIDIA H100, us, TWO_PASS and by float32, of float16 | of uint8:
+// Conversions of both images, to float32 and back, cost less than the row results that TWO_PASS keeps in memory. us,
+// one NVIDIA H100, TWO_PASS and by float32, of float16 | of uint8:
 //
-//     4096^2           191x191 890, 609 | 861, 599      255x255 1078, 793 | 1058, 781
-//     8192^2           255x255 4191, 2564 | 4094, 2514
-//     16x3x1080x1920   191x191 5136, 3407 | 5014, 3340  255x255 6350, 4558 | 6288, 4486
-//     4x3x1080x1920    255x255 1650, 1321 | 1629, 1309
-//     3000^2           255x255 639, 536 | 621, 533
+//     3000^2                                             255x255 639 536 | 621 533
+//     4096^2           191x191 890 609 | 861 599         255x255 1078 793 | 1058 781
+//     8192^2                                             255x255 4191 2564 | 4094 2514
+//     4x3x1080x1920                                      255x255 1650 1321 | 1629 1309
+//     16x3x1080x1920   191x191 5136 3407 | 5014 3340     255x255 6350 4558 | 6288 4486
 //
 // Windows of fewer taps along an axis, and rows whose columns have other strides in the result, were not measured.
 inline bool float32_may_be_faster(const Separable& p, const Plan& plan) {

@@ -1,4 +1,4 @@
-// The rules by which another variant or algorithm is faster, each with the measurement that decided it.
+// Comparisons of variants and algorithms, each rule with its measurement.
 #pragma once
 
 #include "kernels/separable3d/streaming/plan.h"

@@ -41,7 +41,7 @@ struct Problem {
   void* out;
   Element in_type, out_type;
   std::vector<Axis> axes;  // two at least
-  int64_t channels = 1;    // elements of a pixel, innermost, with the same window
+  int64_t channels = 1;    // interleaved channels of a pixel, which share the window
   Border border;
   double value;  // of the border `constant`
   // The terms in order, each with one tap per axis.

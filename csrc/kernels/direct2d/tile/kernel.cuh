@@ -14,7 +14,7 @@
 //                                                          A block has no pipeline: the 8 resident blocks of a
 //                                                          multiprocessor overlap one another.
 //
-// A column is a value of a row. If channels are interleaved ((H, W, C) HWC images), the next tap is `channels` columns
+// A column is a value of a row. If channels are interleaved (HWC images), the next tap is `channels` columns
 // further. With many channels the next pixel would be outside the tile. A group of channels is then a separate image,
 // and a box holds the group's values of neighbouring pixels.
 //

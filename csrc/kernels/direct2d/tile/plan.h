@@ -1,4 +1,11 @@
-// The images that TILE's four variants serve, the images that its kernels see, and their plans.
+// The images that TILE's four variants serve, the images that its kernels see, and their plans. All four launch one
+// kernel: kernel.cuh loads boxes and chooses the sums, sums.cuh has the sums of a lane.
+//
+//     variant      images                                        box by             sums
+//     tile         planes; interleaved channels of one window    copies of threads  sum_unrolled, sum_in_groups
+//     tile_tma     the same, of aligned rows                     one bulk copy      sum_unrolled, sum_in_groups
+//     tile_own     2 to 4 interleaved channels, a window each    either             sum_pixels, sum_channels
+//     tile_groups  many interleaved channels, by groups          one bulk copy      as tile_tma; sum_words
 #pragma once
 
 #include "kernels/direct2d/config.h"

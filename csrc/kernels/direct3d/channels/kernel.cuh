@@ -28,12 +28,64 @@
 
 namespace torch_conv::direct3d {
 
+// The pieces of 16 bytes that a thread loads of each plane. Pieces outside every plane hold the border's value in all
+// stages.
+template <typename T>
+struct ChannelPieces {
+  static constexpr int kPieces = kChannelsRows * kChannelsColumns * 4;
+  static constexpr int kPerThread = (kPieces + kChannelsThreads - 1) / kChannelsThreads;
+
+  const VoxelChannelsArgs& a;
+  unsigned char* const stages;
+  uint4 values;                          // a piece of the border's values
+  int from[kPerThread], to[kPerThread];  // in bytes, in a plane and in a stage; -1: none
+
+  // The block's outputs begin at (x0, y0), and at byte `first_byte` of a pixel.
+  __device__ __forceinline__ void place(int x0, int y0, int first_byte) {
+    T same[16 / sizeof(T)];
+#pragma unroll
+    for (int i = 0; i < int(16 / sizeof(T)); ++i) same[i] = from_acc<T>(a.value);
+    memcpy(&values, same, 16);
+#pragma unroll
+    for (int q = 0; q < kPerThread; ++q) {
+      const int piece = int(threadIdx.x) + q * kChannelsThreads;
+      from[q] = to[q] = -1;
+      if (piece >= kPieces) continue;
+      const int voxel = piece / 4, part = piece % 4, row = voxel / kChannelsColumns, column = voxel % kChannelsColumns;
+      const int y = map_index(y0 - a.pad_y + row, a.h, a.border), x = map_index(x0 - a.pad_x + column, a.w, a.border);
+      const int byte = first_byte + part * 16;
+      to[q] = row * kChannelsPitch + column * 64 + part * 16;
+      const bool inside = y >= 0 && x >= 0 && byte < a.c * int(sizeof(T));
+      if (inside) from[q] = int(y * a.in_h + x * a.in_w + byte);
+      else
+#pragma unroll
+        for (int s = 0; s < kChannelsStages; ++s)
+          *reinterpret_cast<uint4*>(stages + s * kChannelsStage + to[q]) = values;
+    }
+  }
+
+  // Starts the copies of plane z of sample n.
+  __device__ __forceinline__ void load(int n, int z, int stage) const {
+    unsigned char* const into = stages + stage * kChannelsStage;
+    const int source = map_index(z, a.d, a.border);
+    if (source >= 0) {
+      const unsigned char* plane =
+          reinterpret_cast<const unsigned char*>(static_cast<const T*>(a.in) + n * a.in_n + source * a.in_d);
+#pragma unroll
+      for (int q = 0; q < kPerThread; ++q)
+        if (from[q] >= 0) async_copy<16>(into + to[q], plane + from[q]);
+    } else {
+#pragma unroll
+      for (int q = 0; q < kPerThread; ++q)
+        if (to[q] >= 0) *reinterpret_cast<uint4*>(into + to[q]) = values;
+    }
+  }
+};
+
 template <typename T>
 __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T)))
     direct3d_channels(const __grid_constant__ VoxelChannelsArgs a, const __grid_constant__ ParamTaps param_taps) {
   constexpr int V = 4 / int(sizeof(T)), PX = 4, RY = 2;
-  constexpr int kPieces = kChannelsRows * kChannelsColumns * 4,
-                kPerThread = (kPieces + kChannelsThreads - 1) / kChannelsThreads;
   extern __shared__ __align__(128) unsigned char channels_stages[];
 
   unsigned block = blockIdx.x;
@@ -47,50 +99,11 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
   const int planes = min(a.chunk, a.d_out - first);
   const int x0 = tx * kChannelsWidth, y0 = ty * kChannelsHeight;
 
-  // The pieces of 16 bytes that this thread loads of each plane. Pieces outside every plane hold the border's value in
-  // all stages.
-  const T value = from_acc<T>(a.value);
-  uint4 values;
-  {
-    T same[16 / sizeof(T)];
-#pragma unroll
-    for (int i = 0; i < int(16 / sizeof(T)); ++i) same[i] = value;
-    memcpy(&values, same, 16);
-  }
-  int from[kPerThread], to[kPerThread];
-#pragma unroll
-  for (int q = 0; q < kPerThread; ++q) {
-    const int piece = int(threadIdx.x) + q * kChannelsThreads;
-    from[q] = to[q] = -1;
-    if (piece >= kPieces) continue;
-    const int voxel = piece / 4, part = piece % 4, row = voxel / kChannelsColumns, column = voxel % kChannelsColumns;
-    const int y = map_index(y0 - a.pad_y + row, a.h, a.border), x = map_index(x0 - a.pad_x + column, a.w, a.border);
-    const int byte = tc * 64 + part * 16;
-    to[q] = row * kChannelsPitch + column * 64 + part * 16;
-    const bool inside = y >= 0 && x >= 0 && byte < a.c * int(sizeof(T));
-    if (inside) from[q] = int(y * a.in_h + x * a.in_w + byte);
-    else
-#pragma unroll
-      for (int s = 0; s < kChannelsStages; ++s)
-        *reinterpret_cast<uint4*>(channels_stages + s * kChannelsStage + to[q]) = values;
-  }
+  ChannelPieces<T> pieces{.a = a, .stages = channels_stages};
+  pieces.place(x0, y0, tc * 64);
   const int z_first = first - a.pad_z, z_end = z_first + planes + 2;
-  auto load = [&](int z, int stage) {
-    if (z < z_end) {
-      unsigned char* into = channels_stages + stage * kChannelsStage;
-      const int source = map_index(z, a.d, a.border);
-      if (source >= 0) {
-        const unsigned char* plane =
-            reinterpret_cast<const unsigned char*>(static_cast<const T*>(a.in) + n * a.in_n + source * a.in_d);
-#pragma unroll
-        for (int q = 0; q < kPerThread; ++q)
-          if (from[q] >= 0) async_copy<16>(into + to[q], plane + from[q]);
-      } else {
-#pragma unroll
-        for (int q = 0; q < kPerThread; ++q)
-          if (to[q] >= 0) *reinterpret_cast<uint4*>(into + to[q]) = values;
-      }
-    }
+  const auto load = [&](int z, int stage) {
+    if (z < z_end) pieces.load(n, z, stage);
     async_commit();
   };
 #pragma unroll

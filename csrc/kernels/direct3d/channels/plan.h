@@ -24,7 +24,7 @@ inline const char* channels_refusal(const Direct& p, const Arch& arch) {
   if (p.in.c * size_of(p.in.dtype) % 16 != 0) return "channels that do not fill 16 bytes";
   if (!near(p.in.d, p.out.d, 3, s.pad_z) || !near(p.in.h, p.out.h, 3, s.pad_y) || !near(p.in.w, p.out.w, 3, s.pad_x))
     return "windows that lie outside the volume altogether";
-  if (!channels_layout(p.in) || !channels_layout(p.out)) return "channels not innermost and 16-byte aligned";
+  if (!channels_layout(p.in) || !channels_layout(p.out)) return "channels not interleaved and 16-byte aligned";
   const int64_t most = 1 << 28;
   return sides_below(most, p) && p.in.c < most ? nullptr : "2^28 planes, rows, columns or channels";
 }
@@ -46,7 +46,7 @@ inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
     const int64_t cost = ceil_div(blocks, arch.multiprocessors) * (c + 3) * (blocks <= arch.multiprocessors ? 6 : 5);
     if (best == 0 || cost < best) chunk = c, best = cost;
   }
-  plan.why = "3^3 window, channels innermost: lanes are channels, blocks stream along z";
+  plan.why = "3^3 window, interleaved channels: lanes are channels, blocks stream along z";
   plan.tile_w = kChannelsWidth;
   plan.tile_h = kChannelsHeight;
   plan.tile_d = int(chunk);

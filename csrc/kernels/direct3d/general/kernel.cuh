@@ -1,9 +1,9 @@
 // GENERAL: any window, stride, dilation, pair of dtypes, layout, border and grouping.
 //
 // A thread computes four neighbouring voxels of a row: a tap is read once for the four. At stride and dilation 1, each
-// next tap reads one new voxel. Lanes follow the axis that is innermost in memory (x, or the channels of a
-// channels_last volume). Windows that stay inside a row run without the border map. Loads per multiply-add: 2/4 at
-// stride 1, 5/4 else; they come from L1.
+// next tap reads one new voxel. Lanes follow the axis that is contiguous in memory: x, or interleaved channels.
+// Windows that stay inside a row run without the border map. Loads per multiply-add: 2/4 at stride 1, 5/4 else; they
+// come from L1.
 #pragma once
 
 #include "core/cuda/general.cuh"

@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(s.threads(), s.min_blocks())
   constexpr bool kBytes = sizeof(T) == 1, kHalf = std::is_same_v<T, half_t>, kBulk = s.bulk_loads();
   using P = std::conditional_t<kBytes, half_t, T>;  // the type of factors
   constexpr int kChunkTiles = s.chunk_tiles(), kStages = s.stages(), kShift = s.shift();
-  extern __shared__ __align__(1024) unsigned char separable_products_shared[];
-  unsigned char* const stages = separable_products_shared;
+  extern __shared__ __align__(1024) unsigned char separable_mma_shared[];
+  unsigned char* const stages = separable_mma_shared;
   const auto taps = reinterpret_cast<float*>(stages + s.taps_at());
   float *const taps_x = taps + s.taps_before, *const taps_y = taps_x + s.taps_held;
   uint64_t* const full = reinterpret_cast<uint64_t*>(stages + s.barriers_at());

@@ -19,7 +19,7 @@
 // Blocks of a strip's edge rewrite the part of a box outside the image; `zero_output` writes its zeros behind the
 // column pass.
 //
-// Boxes come by bulk copies (kBulk) where rows start on 16 bytes and have at most 256 columns. Otherwise all threads
+// Boxes come by bulk copies where rows start on 16 bytes and have at most 256 columns. Otherwise all threads
 // copy single numbers, asynchronously.
 //
 // Per output: one read, one write, 2 * (kw + kh) flops; kw - 1 pixels more a strip's row, kh - 1 rows more a strip.
@@ -146,13 +146,22 @@ __device__ __forceinline__ void copy_rows(float* box, const float* plane, int64_
   }
 }
 
-// kPixel: contiguous numbers of a pixel. kInline: the taps are in the parameters.
-template <int kH, int kW, int kSkew, int kPixel, bool kInline, bool kBulk>
-__global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.threads(),
-                                  RingShape{kH, kW, kSkew, kPixel, kInline}.blocks())
+// Border::zero_output: clears the sums of column x, from row y on, whose windows overlap the image's edge.
+template <RingPolicy S>
+__device__ __forceinline__ void clear_outside(const RingParams& p, int x, int y, float (&sums)[kRingReuse]) {
+  const int left = x - p.pad_x;
+  const bool fits_x = left >= 0 && left + (S.kw - 1) * S.pixel < p.planes.in_w;
+#pragma unroll
+  for (int v = 0; v < kRingReuse; ++v) {
+    const int top = y + v - p.pad_y;
+    if (!fits_x || !p.peers.inside(top, top + S.kh - 1, p.planes.in_h)) sums[v] = 0;
+  }
+}
+
+template <RingPolicy S>
+__global__ void __launch_bounds__(S.threads(), S.blocks())
     separable_ring(const __grid_constant__ RingParams p, const __grid_constant__ TensorMap map) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  constexpr RingShape S{kH, kW, kSkew, kPixel, kInline};
   constexpr int V = kRingReuse, kThreads = S.threads();
   extern __shared__ __align__(128) unsigned char shared[];
   float* const box = reinterpret_cast<float*>(shared);
@@ -167,17 +176,17 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
   const int x0 = tile.x * S.width(), y0 = tile.y * p.steps * kRingRows;
   const int rows_out = min(p.steps * kRingRows, p.planes.out_h - y0);
   const int boxes = S.fill() + (rows_out + kRingRows - 1) / kRingRows;
-  const int first_x = x0 - p.pad_x - kSkew, first_y = y0 - p.pad_y;
+  const int first_x = x0 - p.pad_x - S.skew, first_y = y0 - p.pad_y;
   const float* const plane = p.planes.in_plane<float>(n, c);
 
   // Rows of box i that outputs need, in whole pieces: the last boxes are not full.
   const auto needed = [&](int i) {
-    const int rows = max(rows_out + kH - 1 - i * kRingRows, 0);
+    const int rows = max(rows_out + S.kh - 1 - i * kRingRows, 0);
     return min(kRingRows, (rows + kRingPiece - 1) / kRingPiece * kRingPiece);
   };
   const auto load = [&](int i) {
     const int rows = needed(i), y = first_y + i * kRingRows;
-    if constexpr (kBulk) {
+    if constexpr (S.bulk) {
       if (threadIdx.x != 0) return;
       tma::barrier_expect(full, rows * S.pitch() * 4);
       for (int r = 0; r < rows; r += kRingPiece) tma::load_box(box + r * S.pitch(), &map, full, first_x, y + r, c, n);
@@ -187,25 +196,26 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
     }
   };
   if (threadIdx.x == 0) {
-    tma::barrier_init(full, kBulk ? 1 : kThreads);
+    tma::barrier_init(full, S.bulk ? 1 : kThreads);
     tma::barrier_init(read, kThreads / 32 * kWarpArrivals);
   }
-  if constexpr (!kBulk) __syncthreads();
+  if constexpr (!S.bulk) __syncthreads();
   load(0);
-  if constexpr (!kInline) {
-    for (int i = threadIdx.x; i < kW; i += kThreads) shared_x[i] = p.taps.of<float>(p.taps.x, n, c)[i];
-    for (int i = threadIdx.x; i < kH; i += kThreads) shared_y[i] = p.taps.of<float>(p.taps.y, n, c)[i];
+  if constexpr (!S.inline_taps) {
+    for (int i = threadIdx.x; i < S.kw; i += kThreads) shared_x[i] = p.taps.of<float>(p.taps.x, n, c)[i];
+    for (int i = threadIdx.x; i < S.kh; i += kThreads) shared_y[i] = p.taps.of<float>(p.taps.y, n, c)[i];
   }
-  const float* const taps_x = kInline ? reinterpret_cast<const float*>(p.taps.bytes) : shared_x;
-  const float* const taps_y = kInline ? reinterpret_cast<const float*>(p.taps.bytes + round_up(kW * 4, 16)) : shared_y;
+  const float* const taps_x = S.inline_taps ? reinterpret_cast<const float*>(p.taps.bytes) : shared_x;
+  const float* const taps_y =
+      S.inline_taps ? reinterpret_cast<const float*>(p.taps.bytes + round_up(S.kw * 4, 16)) : shared_y;
   __syncthreads();
 
   // Row pass: eight neighbouring lanes read eight rows, whose pitches are odd multiples of 16 bytes, without bank
   // conflicts. So do the numbers of four channels; those of two or three channels have some conflicts.
   constexpr int kRowThreads = S.width() / V;
   const int eight = threadIdx.x / 8, segment = eight % kRowThreads, r = threadIdx.x % 8 + eight / kRowThreads * 8;
-  const int column = segment / kPixel * V * kPixel + segment % kPixel;
-  const float* const row_from = box + r * S.pitch() + column + (kPixel == 1 ? kSkew / 4 * 4 : kSkew);
+  const int column = segment / S.pixel * V * S.pixel + segment % S.pixel;
+  const float* const row_from = box + r * S.pitch() + column + (S.pixel == 1 ? S.skew / 4 * 4 : S.skew);
   float* const row_to = ring + r * S.ring_pitch() + column;
   const int group = threadIdx.x / S.width(), across = threadIdx.x % S.width();  // of the column pass
   const float* const column_from = ring + across;
@@ -213,7 +223,7 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
   float* const out = p.planes.out_plane<float>(n, c) + x;
 
   // Rows of boxes that are not read as they came: those above `whole_from` and below `whole_to`.
-  const int width = min(S.width(), p.planes.out_w - x0) + (kW - 1) * kPixel;
+  const int width = min(S.width(), p.planes.out_w - x0) + (S.kw - 1) * S.pixel;
   const bool edge_x = x0 < p.pad_x || x0 - p.pad_x + width > p.planes.in_w;
   const bool policy = p.border != Border::zero_output && !p.zero_fill;
   const int whole_from = policy && edge_x ? INT_MAX : policy || p.peers.above.rows > 0 ? 0 : INT_MIN;
@@ -224,25 +234,25 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
     const int step = i - S.fill(), top = first_y + i * kRingRows, rows_in = needed(i);
     tma::barrier_wait(full, i % 2);
     if (top < whole_from || top + rows_in > whole_to) {
-      extend_box<kThreads>(PitchedBox<float>{box + kSkew, S.pitch()}, {0, rows_in, 0, width}, {top, first_x + kSkew},
+      extend_box<kThreads>(PitchedBox<float>{box + S.skew, S.pitch()}, {0, rows_in, 0, width}, {top, first_x + S.skew},
                            plane, p.planes.in_stride_h, p.planes.in_h, p.planes.in_w, p.border, p.value,
-                           ShardRows{p.peers, n, c}, {kPixel, kPixel});
-      if constexpr (kBulk) tma::fence_before_copy();  // of the next box
+                           ShardRows{p.peers, n, c}, {S.pixel, S.pixel});
+      if constexpr (S.bulk) tma::fence_before_copy();  // of the next box
       __syncthreads();
     }
     if (r < rows_in) {
       float sums[V];
-      if constexpr (kPixel == 1) ring_quads<kInline, kW, kSkew % 4>(row_from, taps_x, sums);
-      else ring_numbers<kInline, kW, kPixel>(taps_x, sums, [&](int b) { return row_from + b * V * kPixel; });
+      if constexpr (S.pixel == 1) ring_quads<S.inline_taps, S.kw, S.skew % 4>(row_from, taps_x, sums);
+      else ring_numbers<S.inline_taps, S.kw, S.pixel>(taps_x, sums, [&](int b) { return row_from + b * V * S.pixel; });
       if (step > 0) tma::barrier_wait(read, (step - 1) % 2);
       float* const to = row_to + oldest * V * S.ring_pitch();
-      if constexpr (kPixel == 1) {
+      if constexpr (S.pixel == 1) {
 #pragma unroll
         for (int e = 0; e < V; e += 4)
           *reinterpret_cast<float4*>(to + e) = {sums[e], sums[e + 1], sums[e + 2], sums[e + 3]};
       } else {
 #pragma unroll
-        for (int e = 0; e < V; ++e) to[e * kPixel] = sums[e];
+        for (int e = 0; e < V; ++e) to[e * S.pixel] = sums[e];
       }
     }
     oldest = oldest + kRingGroups == S.slots() ? 0 : oldest + kRingGroups;
@@ -251,22 +261,13 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
     if (step < 0) continue;
 
     float sums[V];
-    ring_numbers<kInline, kH, S.ring_pitch()>(taps_y, sums, [&](int b) {
+    ring_numbers<S.inline_taps, S.kh, S.ring_pitch()>(taps_y, sums, [&](int b) {
       const int slot = oldest + group + b;
       return column_from + (slot >= S.slots() ? slot - S.slots() : slot) * V * S.ring_pitch();
     });
     tma::warp_arrive(read);
     const int y = y0 + step * kRingRows + group * V, rows = p.planes.out_h - y;
-    if (p.border == Border::zero_output) {
-      const int left = x - p.pad_x;
-#pragma unroll
-      for (int v = 0; v < V; ++v) {
-        const int at_y = y + v - p.pad_y;
-        const bool fits =
-            left >= 0 && left + (kW - 1) * kPixel < p.planes.in_w && p.peers.inside(at_y, at_y + kH - 1, p.planes.in_h);
-        if (!fits) sums[v] = 0;
-      }
-    }
+    if (p.border == Border::zero_output) clear_outside<S>(p, x, y, sums);
     float* to = out + y * p.planes.out_stride_h;
     const auto store = [&](bool whole) {
 #pragma unroll

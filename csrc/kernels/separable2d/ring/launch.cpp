@@ -7,10 +7,9 @@
 namespace torch_conv::separable2d {
 
 void launch_ring(const Separable& p, const Plan& plan, const Site& site) {
-  const auto& [shape, bulk] = own_config<RingConfig>(plan);
-  TensorMap map{};
-  if (bulk) map = tma::plane_map(as_rows(p).in, shape.pitch(), kRingPiece);
-  launch(plan, site, ring_params(p, plan, shape, pass_taps(p, true, true)), map);
+  const RingPolicy& s = own_config<RingPolicy>(plan);
+  const TensorMap map = s.bulk ? tma::plane_map(as_rows(p).in, s.pitch(), kRingPiece) : TensorMap{};
+  launch(plan, site, ring_params(p, plan, s, pass_taps(p, true, true)), map);
 }
 
 }  // namespace torch_conv::separable2d

@@ -10,17 +10,23 @@
 namespace torch_conv::separable2d {
 
 constexpr int kRingReuse = 16;  // outputs of a thread in either pass
-// Groups of threads in the column pass. Two groups of 128 threads, one of 256 (and columns) and one of 128, us, one
-// NVIDIA H200: 4096^2 31x31 57.0, 58.2, 60.7; 8192^2 15x15 155, 156, 162; 21x21 153, 166, 166; 31x31 216, 223, 225.
+// Groups of threads in the column pass. us, one NVIDIA H200:
+//
+//                                4096^2 31x31   8192^2 15x15   21x21   31x31
+//     2 groups of 128 threads            57.0            155     153     216
+//     1 group of 256 (256 columns)       58.2            156     166     223
+//     1 group of 128                     60.7            162     166     225
 constexpr int kRingGroups = 2;
 constexpr int kRingRows = kRingGroups * kRingReuse;  // of a box, and of outputs of a step
 constexpr int kRingPiece = 8;  // rows of a bulk copy: the last boxes of a strip bring no more than it needs
 
-struct RingShape {
+// Template argument of RING's kernels.
+struct RingPolicy {
   int kh, kw;
   int skew;          // numbers between a box's aligned start and the first tap of output 0
   int pixel;         // contiguous numbers of a pixel: 1, or the channels of HWC images
   bool inline_taps;  // the taps are in the kernel's parameters: one window for all
+  bool bulk;         // boxes come by bulk copies
 
   // Numbers of a row of a strip: whole warps, and kRingReuse whole pixels a thread of the row pass.
   constexpr int width() const { return pixel == 3 ? 96 : 128; }

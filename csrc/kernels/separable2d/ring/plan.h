@@ -9,14 +9,14 @@ namespace torch_conv::separable2d {
 
 void launch_ring(const Separable& p, const Plan& plan, const Site& site);
 
-inline RingShape ring_shape(const Separable& p, bool bulk) {
+inline RingPolicy ring_policy(const Separable& p, bool bulk) {
   const auto in_parameters = [&](const Taps& taps) {
     return taps.on_host && (p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c == 0;
   };
   const int pixel = hwc_channels(p);
   // Boxes of bulk copies start on 32 bytes.
   const int skew = bulk ? int(round_up(p.place.pad_x * pixel, 8) - p.place.pad_x * pixel) : 0;
-  return {int(p.kh), int(p.kw), skew, pixel, in_parameters(p.taps_x) && in_parameters(p.taps_y)};
+  return {int(p.kh), int(p.kw), skew, pixel, in_parameters(p.taps_x) && in_parameters(p.taps_y), bulk};
 }
 
 inline const char* ring_unaligned_refusal(const Separable& p, const Arch& arch) {
@@ -24,29 +24,35 @@ inline const char* ring_unaligned_refusal(const Separable& p, const Arch& arch) 
   if (!arch.bulk_copy) return "no bulk copies";  // the barriers of core/cuda/tma.cuh come with them
   if (const char* no = planar_refusal(as_rows(p))) return no;
   if (p.kh > 256 || p.kw > 256) return "more than 256 taps";  // keeps `bytes` an int
-  return ring_shape(p, false).bytes() <= arch.shared_bytes ? nullptr : "a window beyond shared memory";
+  return ring_policy(p, false).bytes() <= arch.shared_bytes ? nullptr : "a window beyond shared memory";
 }
 
 inline const char* ring_refusal(const Separable& p, const Arch& arch) {
   if (const char* no = ring_unaligned_refusal(p, arch)) return no;
   if (const char* no = plane_copy_refusal(as_rows(p).in, arch)) return no;
-  const RingShape s = ring_shape(p, true);
+  const RingPolicy s = ring_policy(p, true);
   if (s.pitch() > 256) return "boxes of more than 256 columns";
   return s.bytes() <= arch.shared_bytes / 2 ? nullptr : "a window beyond shared memory";
 }
 
-inline int64_t ring_blocks(const Separable& rows, const RingShape& s, int steps) {
+inline int64_t ring_blocks(const Separable& rows, const RingPolicy& s, int steps) {
   const Image& out = rows.out;
   return out.n * out.c * ceil_div(out.w, s.width()) * ceil_div(out.h, steps * kRingRows);
 }
 
-// Long strips repeat few row passes; short ones leave no multiprocessor idle. The least of rounds of resident blocks
-// times the cost of a row wins. A row costs its taps and about 20 more; the kh - 1 rows that fill the ring have no
-// column pass. Strips longer than 32 fills of the ring save nothing and end unevenly. One NVIDIA H200, us, by steps:
-// planes 4096^2 15x15 4: 44.9, 8: 44.3, 16: 46.5, 32: 73.9; 31x31 60.2, 57.3, 60.5, 81.6. HWC images 16x3x1080x1920 2:
-// 217, 4: 215, 8: 217, 17: 219, 34: 245 (5x5); 254, 234, 231, 232, 269 (15x15); 380, 336, 323, 305, 316 (31x31). This
-// takes 8 of planes and 17 of HWC images.
-inline int ring_steps(const Separable& rows, const RingShape& s, const Arch& arch) {
+// Steps of a strip. Long strips repeat few row passes; short ones leave no multiprocessor idle. The function minimises
+// the rounds of resident blocks times the cost of a strip. A row costs its taps and about 20 more; the kh - 1 rows that
+// fill the ring have no column pass. Strips longer than 32 fills of the ring save nothing and end unevenly. us, one
+// NVIDIA H200, by steps; the function takes 8 for the planes and 17 for the HWC images:
+//
+//     planes, 4096^2                    4      8     16     32
+//       15x15                        44.9   44.3   46.5   73.9
+//       31x31                        60.2   57.3   60.5   81.6
+//     HWC images, 16x3x1080x1920   2    4    8   17   34
+//       5x5                      217  215  217  219  245
+//       15x15                    254  234  231  232  269
+//       31x31                    380  336  323  305  316
+inline int ring_steps(const Separable& rows, const RingPolicy& s, const Arch& arch) {
   const int64_t fitting = arch.shared_bytes / (s.bytes() + 1024);
   const int64_t resident = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(s.blocks(), fitting));
   const int most = int(std::min<int64_t>(32 * std::max(s.fill(), 1), ceil_div(rows.out.h, kRingRows)));
@@ -61,14 +67,9 @@ inline int ring_steps(const Separable& rows, const RingShape& s, const Arch& arc
   return best;
 }
 
-struct RingConfig {
-  RingShape shape;
-  bool bulk;  // boxes by bulk copies
-};
-
 inline void configure_ring(const Separable& p, bool bulk, const Arch& arch, Plan& plan) {
   const Separable rows = as_rows(p);
-  const RingShape s = ring_shape(p, bulk);
+  const RingPolicy s = ring_policy(p, bulk);
   const int steps = ring_steps(rows, s, arch);
   plan.why = bulk ? "stride 1: boxes by bulk copies, row results in a ring, streaming down"
                   : "stride 1: boxes by words, row results in a ring, streaming down";
@@ -78,8 +79,8 @@ inline void configure_ring(const Separable& p, bool bulk, const Arch& arch, Plan
   plan.shared_bytes = s.bytes();
   plan.blocks = ring_blocks(rows, s, steps);
   plan.kernels = {kernel_of("kernels/separable2d/ring/kernel.cuh", "separable2d::separable_ring",
-                            {s.kh, s.kw, s.skew, s.pixel, s.inline_taps, bulk})};
-  plan.config = RingConfig{s, bulk};
+                            {{"separable2d::RingPolicy", {s.kh, s.kw, s.skew, s.pixel, s.inline_taps, s.bulk}}})};
+  plan.config = s;
 }
 inline void configure_ring_bulk(const Separable& p, const Arch& arch, Plan& plan) {
   configure_ring(p, true, arch, plan);
@@ -88,7 +89,7 @@ inline void configure_ring_unaligned(const Separable& p, const Arch& arch, Plan&
   configure_ring(p, false, arch, plan);
 }
 
-inline RingParams ring_params(const Separable& p, const Plan& plan, const RingShape& shape, const PassTaps& taps) {
+inline RingParams ring_params(const Separable& p, const Plan& plan, const RingPolicy& shape, const PassTaps& taps) {
   const Separable rows = as_rows(p);
   const Image& out = rows.out;
   return {.planes = PlaneGeometry::of(rows.in, out),

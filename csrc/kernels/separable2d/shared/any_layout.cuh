@@ -2,7 +2,7 @@
 // TWO_PASS share.
 //
 // A tile row holds `pixels` neighbouring pixels of `channels` interleaved channels (1 when planes are apart), so that
-// channels_last images load and store whole lines. Along a row or column, output v reads element v * stride + i *
+// HWC images load and store whole lines. Along a row or column, output v reads element v * stride + i *
 // dilation at tap i. Where stride == dilation neighbouring outputs read the same elements, and each is fetched once.
 #pragma once
 

@@ -18,7 +18,7 @@ constexpr int kColumnRows = 16;  // TWO_PASS: output rows of one thread of the c
 constexpr int kTwoPassRows = 32 * kWarps / kColumns * kColumnRows;  // ... and of a block of it
 
 struct GeneralTile {
-  int channels;  // interleaved channels of a tile row (channels_last), else 1
+  int channels;  // interleaved channels of a tile row, else 1
   int pixels;    // output pixels of a tile row; pixels * channels <= kColumns
   int taps;      // row taps that one staging of the input serves
   int span;      // staged input pixels

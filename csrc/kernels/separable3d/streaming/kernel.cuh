@@ -36,7 +36,7 @@ namespace torch_conv::separable3d {
 template <typename T, int K, bool kFixed, bool kBulk>
 __device__ __forceinline__ void row_pass(const T* box, float* results, const float* taps, int turn,
                                          const StreamingParams& p) {
-  constexpr StreamingShape S = streaming_shape(sizeof(T), K, kBulk);
+  constexpr StreamingTile S = streaming_tile(sizeof(T), K, kBulk);
   constexpr int N = sizeof(T) == 4 ? 4 : 8, kFirst = S.shift() / N * N, kSkip = S.shift() % N;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // float32: the eight lanes that share a pass over the banks read 4 rows and segments s, s + 2; else few rows.
@@ -62,7 +62,7 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
 // The input planes of a block: a ring of boxes in shared memory, patched outside the image.
 template <typename T, int K, bool kBulk, class Map>
 struct InputPlanes {
-  static constexpr StreamingShape S = streaming_shape(sizeof(T), K, kBulk);
+  static constexpr StreamingTile S = streaming_tile(sizeof(T), K, kBulk);
   // A thread's first two patches stay in its registers; they are read before the column pass and written behind it.
   struct Patches {
     T first, second;
@@ -155,14 +155,14 @@ struct InputPlanes {
 };
 
 template <typename T, int K, bool kFixed, bool kBulk, bool kPeers = false>
-__global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads(),
-                                  streaming_shape(sizeof(T), K, kBulk).min_blocks)
+__global__ void __launch_bounds__(streaming_tile(sizeof(T), K, kBulk).threads(),
+                                  streaming_tile(sizeof(T), K, kBulk).min_blocks)
     separable3d_streaming(const __grid_constant__ StreamingParams p,
                           const __grid_constant__ std::conditional_t<kPeers, ShardVolume, TensorMap> map) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   static_assert(kBulk || sizeof(T) == 4);  // the least that an asynchronous copy brings
   using Map = std::conditional_t<kPeers, ShardVolume, TensorMap>;
-  constexpr StreamingShape S = streaming_shape(sizeof(T), K, kBulk);
+  constexpr StreamingTile S = streaming_tile(sizeof(T), K, kBulk);
   constexpr int R = S.rows;
   extern __shared__ __align__(128) unsigned char shared[];
   float* const results = reinterpret_cast<float*>(shared + kStages * S.stage_bytes());

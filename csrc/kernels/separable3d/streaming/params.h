@@ -15,7 +15,7 @@ constexpr int kSegment = 8;         // neighbouring outputs of a thread in the r
 
 // A block of `warps` warps computes tile_w x tile_h() outputs of every plane; a thread owns one column of `rows` of
 // them.
-struct StreamingShape {
+struct StreamingTile {
   int k, element_bytes;
   int align;  // bytes that boxes start on: 32 for bulk copies, an element where copies are of one
   int tile_w, rows, warps, min_blocks;  // min_blocks: per multiprocessor, the register cap
@@ -51,14 +51,14 @@ struct StreamingShape {
 // The k - 1 sums of every output stay in registers: 8 outputs a thread up to 9x9x9, 4 beyond. One block of 16 warps: a
 // tile of 64x64 has fewer halo rows than two blocks of 64x32 (float32 7x7x7, 512^3, one NVIDIA H200: 286 against 342
 // us; 256^3 47 and 48), for 15x15x15 32x64 fewer than 64x32 (553, 588 us).
-constexpr StreamingShape streaming_shape(int element_bytes, int k, bool bulk) {
-  StreamingShape s{.k = k,
-                   .element_bytes = element_bytes,
-                   .align = bulk ? 32 : element_bytes,
-                   .tile_w = 64,
-                   .rows = 8,
-                   .warps = 16,
-                   .min_blocks = 1};
+constexpr StreamingTile streaming_tile(int element_bytes, int k, bool bulk) {
+  StreamingTile s{.k = k,
+                  .element_bytes = element_bytes,
+                  .align = bulk ? 32 : element_bytes,
+                  .tile_w = 64,
+                  .rows = 8,
+                  .warps = 16,
+                  .min_blocks = 1};
   if (k > 9) s.tile_w = 32, s.rows = 4;
   return s;
 }

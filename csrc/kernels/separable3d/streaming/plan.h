@@ -11,13 +11,13 @@ void launch_streaming(const Separable& p, const Plan& plan, const Site& site);
 
 // The launch's data besides the plan.
 struct StreamingConfig {
-  StreamingShape shape;
+  StreamingTile shape;
   int lead;   // columns that the grid of tiles starts left of the output
   bool bulk;  // boxes by bulk copies, else element by element
 };
 
-inline StreamingShape streaming_shape(const Separable& p, bool bulk) {
-  return streaming_shape(size_of(p.in.dtype), int(p.kw), bulk);
+inline StreamingTile streaming_tile(const Separable& p, bool bulk) {
+  return streaming_tile(size_of(p.in.dtype), int(p.kw), bulk);
 }
 
 // One window for all that comes with the launch may be in the code's constants instead of shared memory: 15x15x15
@@ -30,7 +30,7 @@ inline bool fixed_taps(const Separable& p) {
 }
 
 inline int lead_columns(const Separable& p, bool bulk) {
-  return tma::lead_columns(p.kw / 2, p.place.pad_x, streaming_shape(p, bulk).step());
+  return tma::lead_columns(p.kw / 2, p.place.pad_x, streaming_tile(p, bulk).step());
 }
 
 inline const char* streaming_refusal(const Separable& p, const Arch& arch, bool bulk) {
@@ -53,7 +53,7 @@ inline const char* streaming_refusal(const Separable& p, const Arch& arch, bool 
   if (!p.peers.same_planes(p.in)) return "shards of another layout";
   if (bulk && !tma::volume_vectors_possible(p.in)) return "rows not 16-byte aligned";
   if (bulk && !p.peers.all(tma::volume_vectors_possible)) return "other shards' rows not 16-byte aligned";
-  return streaming_shape(p, bulk).shared_bytes() <= arch.shared_bytes ? nullptr : "a tile beyond shared memory";
+  return streaming_tile(p, bulk).shared_bytes() <= arch.shared_bytes ? nullptr : "a tile beyond shared memory";
 }
 
 inline const char* streaming_bulk_refusal(const Separable& p, const Arch& arch) {
@@ -73,7 +73,7 @@ struct StreamingCost {
   int64_t tiles, resident, d, k;
 
   static StreamingCost of(const Separable& p, const Arch& arch, bool bulk) {
-    const StreamingShape s = streaming_shape(p, bulk);
+    const StreamingTile s = streaming_tile(p, bulk);
     const int64_t columns = p.out.w + lead_columns(p, bulk);
     return {.tiles = p.out.n * p.out.c * ceil_div(p.out.h, s.tile_h()) * ceil_div(columns, s.tile_w),
             .resident = int64_t(arch.multiprocessors) * s.min_blocks,
@@ -95,7 +95,7 @@ inline int64_t short_walk_of(const Separable& p, const StreamingCost& cost, bool
 
 inline void configure_streaming(const Separable& p, const Arch& arch, bool bulk, Plan& plan) {
   const StreamingCost cost = StreamingCost::of(p, arch, bulk);
-  const StreamingShape shape = streaming_shape(p, bulk);
+  const StreamingTile shape = streaming_tile(p, bulk);
   plan.why = bulk ? "odd size up to 15: all passes of a tile while streaming along z"
                   : "odd size up to 15: all passes of a tile while streaming along z, rows of any alignment";
   if (p.peers.any()) plan.why = "odd size up to 15: all passes of a tile while streaming along z, through all shards";
