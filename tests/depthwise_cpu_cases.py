@@ -1,7 +1,5 @@
 """Shared by the tests of depthwise convolutions on the CPU: the definition, cases, and the variants that serve them."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cases of the tests of torch_conv.nn: modules, the functions that they call, and shapes of images."""
 
-from __future__ import annotations
-
 import torch
 from strategies import make_window
 

@@ -1,7 +1,5 @@
 """A small call of every public function, and which of its arguments are numbers: for tests that hold for all."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

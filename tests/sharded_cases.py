@@ -1,7 +1,5 @@
 """Cases of test_distributed.py: every way to cut an image, every function, every border."""
 
-from __future__ import annotations
-
 import math
 import random
 from typing import Any

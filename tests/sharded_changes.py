@@ -1,7 +1,5 @@
 """Cases of test_distributed.py: calls that resemble a cached one, with other values, types or memory."""
 
-from __future__ import annotations
-
 import time
 
 import torch

@@ -1,7 +1,5 @@
 """The last case of test_distributed.py: a distributed call in a CUDA graph."""
 
-from __future__ import annotations
-
 import torch
 from sharded_group import case, part_of, spread
 from torch.distributed.tensor import Shard

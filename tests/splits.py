@@ -1,7 +1,5 @@
 """The tests of split tensors share this: devices, cuts, every function as a call, comparisons with the whole image."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from contextlib import contextmanager

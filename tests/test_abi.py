@@ -1,7 +1,5 @@
 """The built module and the import: stable ABI, no build paths, nothing needed but torch."""
 
-from __future__ import annotations
-
 import ctypes
 import doctest
 import re

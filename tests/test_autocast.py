@@ -1,7 +1,5 @@
 """torch.autocast of convolutions: functions, direct operators, scripts and modules take its dtype, as F.convNd does."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Every operator has a gradient or refuses by name; a call without gradients costs nothing more."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from strategies import make_image, make_window

@@ -1,7 +1,5 @@
 """laplacian, gaussian_laplace, difference_of_gaussians and unsharp_mask against other libraries."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

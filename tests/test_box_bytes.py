@@ -1,7 +1,5 @@
 """Boxes over bytes on CUDA by their own kernel: the CPU's bits for any window, border, anchor, layout and width."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

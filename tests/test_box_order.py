@@ -1,8 +1,6 @@
 """Boxes over floats add up in one order (box/order.h): the same bits on every device, in every layout, batch and
 cut and by any number of threads; errors that a window's own pixels bound; NaN and Inf in their windows only."""
 
-from __future__ import annotations
-
 import math
 
 import box_order

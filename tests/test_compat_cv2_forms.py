@@ -1,7 +1,5 @@
 """compat.cv2 takes its arguments in every form in which OpenCV takes them, by position and by name."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """compat.cv2 filters large images band by band where it needs copies in floats, with the same results."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """compat.torchvision against torchvision, both of its functional modules: tensors, PIL images, refusals."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """examples/cpp by its README's commands: exported, built, run without Python, and its message for a wrong result."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Depthwise convolutions of images and rows: every variant, in every layout."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """Depthwise convolutions of many images and planes, of none, and of one wherever it stands among them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

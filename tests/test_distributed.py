@@ -4,8 +4,6 @@ One group per number of processes runs all cases, which stand in sharded_agreeme
 sharded_cases.py, sharded_changes.py and sharded_graphs.py: starting it takes seconds.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
 import queue

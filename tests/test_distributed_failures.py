@@ -1,7 +1,5 @@
 """Calls of a rank whose peer is gone, whose group is destroyed, or that runs out of memory."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import os

@@ -3,8 +3,6 @@
 The old and new lines of docs/migrate.md have equal results, except for the differences that it names.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """Element types: sums in float32 or float64, taps that keep their digits, one rounding rule for integers."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """sobel, gaussian_sobel, structure_tensor and gaussian_gradient_magnitude3d against their steps and other libraries."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.ndimage as ndi

@@ -1,7 +1,5 @@
 """Refusals that all functions share: wrong types, devices, leaks, tensors without memory."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

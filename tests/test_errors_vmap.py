@@ -1,7 +1,5 @@
 """Under torch.vmap, refusals have the sentences of one example; some arguments cannot be mapped."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from types import SimpleNamespace

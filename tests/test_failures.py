@@ -1,7 +1,5 @@
 """Failures of memory, of a device or of torch raise their error, and the next call works."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from kernel_files import run_python

@@ -1,7 +1,5 @@
 """filter2d and filter3d: one window over an image or a volume, against the oracle and other libraries."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """filter1d by FFT along one dimension: errors, NaN, equal bits, and the choice of 'auto'."""
 
-from __future__ import annotations
-
 import math
 import re
 from functools import partial

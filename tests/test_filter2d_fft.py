@@ -1,7 +1,5 @@
 """filter2d by FFT: the float64 reference within the documented bound, the same bits, shards, gradients."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """filter2d by FFT: tiles, the choice of 'auto', and the words of explain."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """filter2d by FFT of values far apart, of none but positive ones, of zeros, NaN and infinities."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

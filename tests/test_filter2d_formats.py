@@ -3,8 +3,6 @@
 Crops of one image with 'valid' windows are pieces of its result: by every layout, alignment and kernel.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

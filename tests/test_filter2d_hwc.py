@@ -1,7 +1,5 @@
 """filter2d on tensor cores gives HWC images in half precision the bits of planes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from oracle import exact, magnitude

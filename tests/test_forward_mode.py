@@ -4,8 +4,6 @@ Functions, direct calls of operators and scripts lose no tangent without an erro
 tangent is there: calls compiled under an open level, or wrapped inside a transform of another. They are refused.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 

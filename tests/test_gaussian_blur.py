@@ -1,7 +1,5 @@
 """gaussian_blur2d, gaussian_blur3d and gaussian_downsample against other libraries and the filters that they are."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Gradients of filters in the image and in the windows: every border, padding, step and shape of window."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from strategies import lay_out, make_image, make_window

@@ -1,7 +1,5 @@
 """Gradients of convolutions, whole and causal, in all their arguments."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """torch.func's transforms, one inside another, give the derivatives that autograd finds."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from strategies import make_image, make_window

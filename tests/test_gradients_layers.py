@@ -1,7 +1,5 @@
 """Depthwise layers in training: the layout of gradients, the saved tensors, and the weights' gradients on the CPU."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Gradients of the fused pipelines, in the image and in the windows."""
 
-from __future__ import annotations
-
 import kornia.filters
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Images whose offsets do not fit into 32 bits, compared on crops far apart."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from strategies import make_window

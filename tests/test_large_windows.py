@@ -1,7 +1,5 @@
 """Windows larger than the image, and images smaller than a register: the cost depends on pixels inside the image."""
 
-from __future__ import annotations
-
 import math
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """The options that all named filters share: dtypes with one rounding at the end, padding, border value, out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """torch_conv.nn: the filters' modules agree with their functions and kornia's modules; copies, pickles and threads."""
 
-from __future__ import annotations
-
 import copy
 import doctest
 import importlib

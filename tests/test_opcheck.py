@@ -1,7 +1,5 @@
 """torch.library.opcheck on every operator: schema, fake implementation (strides included), dispatch keys."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """Calls leave limited memory in a process and its children, and no locked mutex."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

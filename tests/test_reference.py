@@ -1,7 +1,5 @@
 """torch_conv.reference itself: against witnesses that share no code with it, and against the functions themselves."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """spatial_gradient and spatial_gradient3d: derivative windows with replicated borders."""
 
-from __future__ import annotations
-
 import pytest
 import scipy.ndimage as ndi
 import torch

@@ -1,7 +1,5 @@
 """Functions of split images: the bits of the whole image, whatever the cut and the devices."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Boxes in shards along their first axis: kernels read the rows of the neighbour shards in place."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

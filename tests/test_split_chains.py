@@ -1,7 +1,5 @@
 """Fused chains of images in shards along H: kernels read the rows of the neighbour shards in place."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from splits import (

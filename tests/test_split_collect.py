@@ -1,7 +1,5 @@
 """Split images gathered on a GPU: no call waits, no buffer is kept, and copies run on all links at once."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from splits import GPU_PLACES, SLEEP, devices_at, held_back

@@ -1,7 +1,5 @@
 """Convolutions of split images: the bits of the whole image, whatever the cut and the devices."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings

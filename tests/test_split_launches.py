@@ -1,7 +1,5 @@
 """The launches of a call on shards: copies of rows, windows of other GPUs, and a CUDA graph of them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from kernel_files import run_python

@@ -1,7 +1,5 @@
 """The operators on shards as torch sees them: fakes, refusals, and calls in which something goes wrong."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Split images on GPUs: streams, transfers through pinned memory, and memory that is used again."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

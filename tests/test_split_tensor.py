@@ -1,7 +1,5 @@
 """split, SplitTensor, gather: their parts, their printed form, and their refusals."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import weakref

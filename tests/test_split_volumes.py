@@ -3,8 +3,6 @@
 Boundaries of large volumes have launches of their own, which read copies where the windows are deep.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

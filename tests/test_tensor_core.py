@@ -1,7 +1,5 @@
 """Filters by products of matrices: within one rounding of the exact result, for every border, window and position."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from oracle import exact, magnitude

@@ -1,7 +1,5 @@
 """thin_edges: the ridges of the gradient's magnitude."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

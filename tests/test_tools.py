@@ -1,7 +1,5 @@
 """torch's tools around a call: torch.fx, the flop counter, and the folding of batch norms."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

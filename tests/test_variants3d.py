@@ -1,7 +1,5 @@
 """Every kernel of a family for volumes gives the same result, whichever of them the family would choose."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from strategies import BORDERS, VOLUME_LAYOUTS, lay_out, make_image, make_window

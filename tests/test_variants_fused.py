@@ -1,7 +1,5 @@
 """Every fused kernel gives the same bits, for every chain that it serves."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from refusals import refuses

@@ -1,7 +1,5 @@
 """torch.vmap over functions and operators: one call for all examples, and the values of a loop."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

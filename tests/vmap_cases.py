@@ -1,7 +1,5 @@
 """Cases of the tests of torch.vmap: calls, and the comparison of torch.vmap with a loop over the examples."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

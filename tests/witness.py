@@ -1,7 +1,5 @@
 """Independent witnesses in NumPy and torch: the same sums another way, to hold torch_conv.reference to account."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np
