@@ -319,7 +319,7 @@ def test_gradients(cuda, dtype):
     assert_same_bits(image.grad, other.grad)
 
 
-# ---- interleaved channels of separable filters; test_filter2d_hwc.py has those of filter2d ------------------------
+# ---- interleaved channels of separable filters; test_filter2d_formats.py has those of filter2d --------------------
 
 
 def hwc(image, gap=0, start=0, beside=0):
