@@ -40,6 +40,11 @@ def devices_at(place):
     return lambda n: list(islice(cycle(there), n))
 
 
+def fixture_at(places):
+    """A fixture `devices` of these places."""
+    return pytest.fixture(scope="module", params=places)(lambda request: devices_at(request.param))
+
+
 @contextmanager
 def held_back(*streams):
     """Work queued on the streams begins when the block has ended.

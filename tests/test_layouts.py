@@ -1,6 +1,4 @@
-"""Memory layouts: any strides give the same bits and the input's memory format; an image (H, W, C) causes a warning."""
-
-import warnings
+"""Memory layouts: any strides give the same bits, and the result keeps the input's memory format."""
 
 import pytest
 import torch
@@ -8,7 +6,6 @@ from strategies import DTYPES, LAYOUTS, VOLUME_LAYOUTS, lay_out, make_image, mak
 from tolerance import assert_same_bits
 
 import torch_conv
-from torch_conv.functional import _channels_last
 
 OPERATORS = {
     "filter2d": lambda x, k: torch_conv.filter2d(x, k, "reflect"),
@@ -183,119 +180,3 @@ def test_nothing_in_any_order(device):
             got = torch_conv.filter2d(cut.to(device), torch.ones(3, 3))
             assert got.shape == cut.shape
             assert torch_conv.box_blur(cut.to(device), 3).shape == cut.shape
-
-
-ROW, WINDOW = torch.ones(3) / 3, torch.ones(3, 3) / 9
-CALLS = {
-    "filter2d": lambda x: torch_conv.filter2d(x, WINDOW),
-    "filter2d_separable": lambda x: torch_conv.filter2d_separable(x, ROW, ROW),
-    "box_blur": lambda x: torch_conv.box_blur(x, 3),
-    "gaussian_blur2d": lambda x: torch_conv.gaussian_blur2d(input=x, kernel_size=3, sigma=1.0),
-    "unsharp_mask": lambda x: torch_conv.unsharp_mask(x, 3, 1.0),
-    "difference_of_gaussians": lambda x: torch_conv.difference_of_gaussians(x, 1.0),
-    "gaussian_laplace": lambda x: torch_conv.gaussian_laplace(x, 1.0),
-    "laplacian": lambda x: torch_conv.laplacian(x, 3),
-    "sobel": lambda x: torch_conv.sobel(x),
-    "spatial_gradient": lambda x: torch_conv.spatial_gradient(x),
-    "gaussian_sobel": lambda x: torch_conv.gaussian_sobel(x, 3, 1.0),
-    "structure_tensor": lambda x: torch_conv.structure_tensor(x, 3, 1.0),
-    "thin_edges": lambda x: torch_conv.thin_edges(x, 3, 1.0),
-    "gaussian_downsample": lambda x: torch_conv.gaussian_downsample(x, 3, 1.0),
-}
-WHERE = "filtered along its last two dimensions, 40 and 3; if the last one is channels, write "
-
-
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch):
-    """A process that has warned of nothing."""
-    monkeypatch.setattr(_channels_last, "_warned", False)
-    for name in CALLS:
-        looks_of(name)[0] = _channels_last.LOOKS
-
-
-def looks_of(name):
-    function = getattr(torch_conv, name)
-    return dict(zip(function.__code__.co_freevars, function.__closure__, strict=True))["looks"].cell_contents
-
-
-def said(call):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        call()
-    return [w for w in caught if "last two dimensions" in str(w.message)]
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_every_filter_of_images_warns_once(name):
-    x = torch.zeros(33, 40, 3)
-    caught = said(lambda: CALLS[name](x))
-    assert [str(w.message) for w in caught] == [
-        f"{name}: an input of shape (33, 40, 3) is {WHERE}{name}(x.permute(2, 0, 1), ...).permute(1, 2, 0)"
-    ]
-    assert caught[0].category is UserWarning
-    assert caught[0].filename == __file__
-    assert not any(said(lambda call=call: call(x)) for call in CALLS.values())
-
-
-def test_a_module_names_the_line_that_calls_it():
-    blur = torch_conv.nn.GaussianBlur2d(3, 1.0)
-    caught = said(lambda: blur(torch.zeros(2, 33, 40, 3)))
-    assert [str(w.message) for w in caught] == [
-        f"gaussian_blur2d: an input of shape (2, 33, 40, 3) is {WHERE}"
-        "gaussian_blur2d(x.permute(0, 3, 1, 2), ...).permute(0, 2, 3, 1)"
-    ]
-    assert caught[0].filename == __file__
-
-
-SILENT = {
-    "planes": torch.zeros(3, 33, 40),
-    "few rows": torch.zeros(31, 40, 3),
-    "few columns": torch.zeros(33, 31, 3),
-    "one channel": torch.zeros(33, 40, 1),
-    "more channels": torch.zeros(33, 40, 5),
-    "one image": torch.zeros(40, 3),
-    "channels_last": torch.zeros(2, 33, 40, 3).to(memory_format=torch.channels_last),
-    "permuted": torch.zeros(33, 40, 3).permute(2, 0, 1),
-}
-
-
-@pytest.mark.parametrize("case", SILENT)
-def test_other_images_are_silent(case):
-    assert not said(lambda: torch_conv.box_blur(SILENT[case], 3))
-
-
-def test_calls_without_a_warning():
-    x = torch.zeros(33, 40, 3)
-    scripted = torch.jit.script(torch_conv.box_blur)
-    compiled = torch.compile(lambda x: torch_conv.box_blur(x, 3), backend="aot_eager", fullgraph=True)
-    compiled(x)
-    for call in (
-        lambda: scripted(x, 3),
-        lambda: compiled(x),
-        lambda: torch.jit.trace(lambda x: torch_conv.box_blur(x, 3), (x,), check_trace=False),
-        lambda: torch_conv.filter3d(torch.zeros(2, 33, 40, 3), torch.ones(3, 3, 3)),
-        lambda: torch_conv.filter1d(x, ROW),
-    ):
-        assert not said(call)
-    np, facade = pytest.importorskip("numpy"), pytest.importorskip("torch_conv.compat.scipy_ndimage")
-    assert not said(lambda: facade.uniform_filter(np.zeros((33, 40, 3), np.float32), 3))
-
-
-def test_tensors_without_strides_are_refused_as_ever():
-    x = torch.zeros(2, 33, 40, 3)
-    for given in (x.to_sparse(), torch.nested.nested_tensor([x[0], x[1]])):
-        with pytest.raises(TypeError, match="^box_blur: input must be a dense tensor, got "):
-            torch_conv.box_blur(given, 3)
-
-
-def test_transforms_of_functions():
-    x = torch.zeros(2, 33, 40, 3)
-    assert len(said(lambda: torch.vmap(lambda x: torch_conv.box_blur(x, 3))(x))) == 1
-    assert not said(lambda: torch.func.grad(lambda x: torch_conv.box_blur(x, 3).sum())(x))
-
-
-def test_only_the_first_calls_are_looked_at():
-    for _ in range(_channels_last.LOOKS):
-        torch_conv.box_blur(torch.zeros(2, 3), 3)
-    assert looks_of("box_blur")[0] == 0
-    assert not said(lambda: torch_conv.box_blur(torch.zeros(33, 40, 3), 3))

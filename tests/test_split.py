@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import ON_TENSOR_CORES
-from splits import IMAGES, PLACES, VOLUMES, assert_same, check, check_random, cuts, devices_at, with_random_splits
+from splits import IMAGES, PLACES, VOLUMES, assert_same, check, check_random, cuts, fixture_at, with_random_splits
 from strategies import (
     BORDERS,
     DTYPES,
@@ -26,10 +26,7 @@ from tolerance import assert_same_bits
 import torch_conv
 from torch_conv import SplitTensor, split
 
-
-@pytest.fixture(scope="module", params=PLACES)
-def devices(request):
-    return devices_at(request.param)
+devices = fixture_at(PLACES)
 
 
 def test_every_function_is_in_the_table():

@@ -13,7 +13,7 @@ from splits import (
     assert_same,
     check,
     check_just_written,
-    devices_at,
+    fixture_at,
     per_sample,
 )
 from strategies import BORDERS, EXTENDING, make_image
@@ -108,9 +108,7 @@ def test_boxes_of_neighbours_whose_rows_start_elsewhere(monkeypatch):
     assert found and {kernel for kernel, _ in found} == {"box/strips"}
 
 
-@pytest.fixture(scope="module", params=GPU_PLACES)
-def devices(request):
-    return devices_at(request.param)
+devices = fixture_at(GPU_PLACES)
 
 
 @pytest.fixture(params=["0", "1"], ids=["one launch", "side streams"])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from kernel_files import run_python
-from splits import GPU_PLACES, IN_PLACE, SLEEP, devices_at
+from splits import GPU_PLACES, IN_PLACE, SLEEP, fixture_at
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
@@ -13,10 +13,7 @@ from torch_conv import split
 pytestmark = pytest.mark.cuda
 OPS = torch.ops.torch_conv
 
-
-@pytest.fixture(scope="module", params=GPU_PLACES)
-def devices(request):
-    return devices_at(request.param)
+devices = fixture_at(GPU_PLACES)
 
 
 def separable_sobel(x):

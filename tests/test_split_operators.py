@@ -6,17 +6,14 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refuses
-from splits import PLACES, assert_same, check, check_random, devices_at, with_random_splits
+from splits import PLACES, assert_same, check, check_random, fixture_at, with_random_splits
 from strategies import conv_cases, lay_out, make_image, make_window
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torch_conv
 from torch_conv import split
 
-
-@pytest.fixture(scope="module", params=PLACES)
-def devices(request):
-    return devices_at(request.param)
+devices = fixture_at(PLACES)
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 import torch
-from splits import GPU_PLACES, IMAGES, SLEEP, VOLUMES, cuts, devices_at, held_back
+from splits import GPU_PLACES, IMAGES, SLEEP, VOLUMES, cuts, fixture_at, held_back
 from strategies import BORDERS, DTYPES, LAYOUTS, lay_out, make_image, make_window
 from tolerance import assert_same_bits
 
@@ -16,10 +16,7 @@ from torch_conv.sharding.transfer import streams_of
 
 pytestmark = pytest.mark.cuda
 
-
-@pytest.fixture(scope="module", params=GPU_PLACES)
-def devices(request):
-    return devices_at(request.param)
+devices = fixture_at(GPU_PLACES)
 
 
 @pytest.fixture(params=["large buffers", "small buffers"])

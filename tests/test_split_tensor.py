@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import refuses
-from splits import IMAGES, PLACES, devices_at
+from splits import IMAGES, PLACES, fixture_at
 from strategies import DTYPES, LAYOUTS, lay_out, make_image, make_window
 from tolerance import assert_same_bits
 
@@ -17,10 +17,7 @@ from torch_conv import SplitTensor, split
 
 CPUS = ["cpu"] * 3
 
-
-@pytest.fixture(scope="module", params=PLACES)
-def devices(request):
-    return devices_at(request.param)
+devices = fixture_at(PLACES)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from operator_log import Log
+from refusals import refuses
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
@@ -293,111 +294,83 @@ def test_a_sigma_for_each_is_checked(name, wrong):
             torch.vmap(torch.vmap(of_many, (0, 2)), (0, 0))(images, sigmas.movedim(1, -1))
 
 
+WEIGHT, MULTIPLE = "a weight of shape (4, 3, 3, 3)", "must be a positive multiple of groups"
+OURS, BEFORE = {"algorithm": "ours"}, {"initial_states": torch.zeros(2, 3, 5)}
+
+
 @pytest.mark.parametrize(
-    ("call", "shapes", "sentence"),
+    ("name", "options", "shapes", "sentence"),
     [
-        (torch_conv.filter2d, [(9,), (3, 3)], "filter2d: input must have at least 2 dimensions, got 1"),
-        (torch_conv.filter2d, [IMAGE, (3,)], "filter2d: kernel must have 2, 3 or 4 dimensions, got 1"),
-        (torch_conv.filter2d, [IMAGE, (3, 3, 3)], "filter2d: kernel's first dimension must be 1 or the batch size 2"),
-        (torch_conv.filter2d, [IMAGE, (0, 3)], r"filter2d: kernel must have at least one tap, got shape \(0, 3\)"),
-        (torch_conv.conv2d, [(9, 10), (4, 1, 3, 3)], r"conv2d: input must have 3 \(unbatched\) or 4 dimensions, got 2"),
+        ("filter2d", {}, [(9,), (3, 3)], "input must have at least 2 dimensions, got 1"),
+        ("filter2d", {}, [IMAGE, (3,)], "kernel must have 2, 3 or 4 dimensions, got 1"),
+        ("filter2d", {}, [IMAGE, (3, 3, 3)], "kernel's first dimension must be 1 or the batch size 2"),
+        ("filter2d", {}, [IMAGE, (0, 3)], "kernel must have at least one tap, got shape (0, 3)"),
+        ("conv2d", {}, [(9, 10), (4, 1, 3, 3)], "input must have 3 (unbatched) or 4 dimensions, got 2"),
+        ("conv2d", {}, [IMAGE, (4, 3, 3, 3)], f"input must have 3 channels for {WEIGHT} and groups 1, got 4"),
+        ("conv2d", {}, [IMAGE, (4,)], "weight must have 4 dimensions, got 1"),
+        ("conv2d", {"groups": 4}, [IMAGE, (5, 1, 3, 3)], f"the weight's 5 output channels {MULTIPLE} 4"),
+        ("conv2d", OURS | {"groups": 0}, [IMAGE, (4, 4, 3, 3)], "groups must be at least 1, got 0"),
+        ("conv2d", {"bias": torch.zeros(5), "groups": 4}, [IMAGE, (4, 1, 3, 3)], "bias must have shape (4,), got (5,)"),
         (
-            torch_conv.conv2d,
-            [IMAGE, (4, 3, 3, 3)],
-            r"conv2d: input must have 3 channels for a weight of shape \(4, 3, 3, 3\) and groups 1, got 4",
-        ),
-        (torch_conv.conv2d, [IMAGE, (4,)], "conv2d: weight must have 4 dimensions, got 1"),
-        (
-            partial(torch_conv.conv2d, groups=4),
-            [IMAGE, (5, 1, 3, 3)],
-            "conv2d: the weight's 5 output channels must be a positive multiple of groups 4",
-        ),
-        (
-            partial(torch_conv.conv2d, groups=0, algorithm="ours"),
-            [IMAGE, (4, 4, 3, 3)],
-            "conv2d: groups must be at least 1, got 0",
-        ),
-        (
-            partial(torch_conv.conv2d, bias=torch.zeros(5), groups=4),
-            [IMAGE, (4, 1, 3, 3)],
-            r"conv2d: bias must have shape \(4,\), got \(5,\)",
-        ),
-        (
-            partial(torch_conv.conv2d, groups=4, algorithm="ours"),
+            "conv2d",
+            OURS | {"groups": 4},
             [IMAGE, (4, 1, 0, 3)],
-            r"conv2d: weight must have at least one tap, got shape \(4, 1, 0, 3\)",
+            "weight must have at least one tap, got shape (4, 1, 0",
         ),
-        (torch_conv.conv3d, [(9,), (4, 1, 3, 3, 3)], r"conv3d: input must have 4 \(unbatched\) or 5 dimensions, got 1"),
-        (torch_conv.causal_conv1d, [(3, 12), (3, 4)], "causal_conv1d: x must have 3 dimensions"),
-        (
-            partial(torch_conv.causal_conv1d, initial_states=torch.zeros(2, 3, 5)),
-            [SEQUENCE, (3, 4)],
-            r"causal_conv1d: initial_states must have shape \(2, 3, 3\), got \(2, 3, 5\)",
-        ),
+        ("conv3d", {}, [(9,), (4, 1, 3, 3, 3)], "input must have 4 (unbatched) or 5 dimensions, got 1"),
+        ("causal_conv1d", {}, [(3, 12), (3, 4)], "x must have 3 dimensions"),
+        ("causal_conv1d", BEFORE, [SEQUENCE, (3, 4)], "initial_states must have shape (2, 3, 3), got (2, 3, 5)"),
     ],
 )
 @torch.no_grad()
-def test_refusals_are_those_of_one_example(call, shapes, sentence):
+def test_refusals_are_those_of_one_example(name, options, shapes, sentence):
     image, window = make_image((N, *shapes[0])), make_window((N, *shapes[1]))
     for dims in ((0, None), (None, 0), (0, 0)):
-        with pytest.raises(ValueError, match=f"^{sentence}"):
-            mapped(call, [image, window], dims)
+        with pytest.raises(ValueError, match="^" + re.escape(f"{name}: {sentence}")):
+            mapped(partial(getattr(torch_conv, name), **options), [image, window], dims)
 
 
 def whole():
     return torch_conv.split(torch.ones(2, 1, 16, 8), devices=["cpu", "cpu"])
 
 
+def update(x, state):
+    return torch_conv.causal_conv1d_update(x, state, torch.ones(3, 4))
+
+
+INTO, CUT = (
+    "{0} does not support torch.vmap; call it without {0}",
+    "does not support torch.vmap; call it for each example",
+)
+WINDOW, CUBE, STATES = (3, 3), (3, 3, 3), {"return_final_states": True, "final_states_out": torch.empty(2, 3, 3)}
+
+
 @pytest.mark.parametrize(
-    ("call", "shapes", "sentence"),
+    ("name", "call", "shapes", "sentence"),
     [
         (
+            "filter2d",
             lambda x, k: torch_conv.filter2d(x, k, out=torch.empty(IMAGE)),
-            [IMAGE, (3, 3)],
-            "filter2d: out does not support torch.vmap; call it without out",
+            [IMAGE, WINDOW],
+            INTO.format("out"),
         ),
+        ("sobel", lambda x, out: torch_conv.sobel(x, out=out), [IMAGE, IMAGE], INTO.format("out")),
+        ("filter3d", lambda x, k: of.filter3d_out(x, k, out=torch.empty(VOLUME)), [VOLUME, CUBE], INTO.format("out")),
         (
-            lambda x, out: torch_conv.sobel(x, out=out),
-            [IMAGE, IMAGE],
-            "sobel: out does not support torch.vmap; call it without out",
-        ),
-        (
-            lambda x, k: of.filter3d_out(x, k, out=torch.empty(VOLUME)),
-            [VOLUME, (3, 3, 3)],
-            "filter3d: out does not support torch.vmap; call it without out",
-        ),
-        (
-            lambda x, w: torch_conv.causal_conv1d(
-                x, w, return_final_states=True, final_states_out=torch.empty(2, 3, 3)
-            ),
+            "causal_conv1d",
+            partial(torch_conv.causal_conv1d, **STATES),
             [SEQUENCE, (3, 4)],
-            "causal_conv1d: final_states_out does not support torch.vmap; call it without final_states_out",
+            INTO.format("final_states_out"),
         ),
-        (
-            lambda x, state: torch_conv.causal_conv1d_update(x, state, torch.ones(3, 4)),
-            [(2, 3), (2, 3, 4)],
-            "causal_conv1d_update: conv_state does not support torch.vmap; call it for each example",
-        ),
-        (
-            lambda x, k: torch_conv.filter2d(whole(), k),
-            [(1,), (3, 3)],
-            "filter2d: a SplitTensor does not support torch.vmap; call it for each example",
-        ),
-        (
-            lambda x, w: of.conv2d(whole(), w, padding="same"),
-            [(1,), (4, 1, 3, 3)],
-            "conv2d: a SplitTensor does not support torch.vmap; call it for each example",
-        ),
-        (
-            lambda x, k: of.filter2d_split([x, x], k),
-            [IMAGE, (3, 3)],
-            "filter2d: a SplitTensor does not support torch.vmap; call it for each example",
-        ),
+        ("causal_conv1d_update", update, [(2, 3), (2, 3, 4)], f"conv_state {CUT}"),
+        ("filter2d", lambda x, k: torch_conv.filter2d(whole(), k), [(1,), WINDOW], f"a SplitTensor {CUT}"),
+        ("conv2d", lambda x, w: of.conv2d(whole(), w, padding="same"), [(1,), (4, 1, 3, 3)], f"a SplitTensor {CUT}"),
+        ("filter2d", lambda x, k: of.filter2d_split([x, x], k), [IMAGE, WINDOW], f"a SplitTensor {CUT}"),
     ],
 )
 @torch.no_grad()
-def test_arguments_that_cannot_be_mapped(call, shapes, sentence):
-    with pytest.raises(RuntimeError, match=f"^{re.escape(sentence)}$"):
+def test_arguments_that_cannot_be_mapped(name, call, shapes, sentence):
+    with refuses(RuntimeError, f"{name}: {sentence}"):
         torch.vmap(call)(*(torch.ones(N, *shape) for shape in shapes))
 
 

@@ -6,6 +6,13 @@ import numpy as np
 import torch.nn.functional as F
 from strategies import as_tuple
 
+SCIPY = {
+    "constant": "constant",
+    "replicate": "nearest",
+    "reflect": "mirror",
+    "symmetric": "reflect",
+    "circular": "wrap",
+}
 PAD_MODES = {
     "constant": "constant",
     "replicate": "edge",

@@ -106,12 +106,7 @@ bool check(const Case& k) {
                    .plane_w = k.w,
                    .first_plane = k.first_plane,
                    .whole_d = k.d};
-  const Arch arch{.major = 9,
-                  .minor = 0,
-                  .multiprocessors = 1,
-                  .shared_bytes = k.shared_bytes,
-                  .bytes_per_second = 0,
-                  .bulk_copy = true};
+  const Arch arch{.major = 9, .minor = 0, .multiprocessors = 1, .shared_bytes = k.shared_bytes, .bulk_copy = true};
   const Plan planned = depth_plan(p, arch, k.variant);
   const auto kernel = kKernels.find(planned.kernels[0].name);
   if (kernel == kKernels.end()) return on_host::report("no such kernel here", "%s", planned.kernels[0].name.c_str());

@@ -82,9 +82,7 @@ std::string difference(const Case& k, const float* in, const float* taps, const 
       for (int y = 0; y < k.h; ++y)
         for (int x = 0; x < k.w; ++x) {
           const float expected = chain(k, in, taps, z, y, x), got = *out++;
-          if (std::memcmp(&expected, &got, 4) != 0)
-            return "output " + std::to_string(n) + ", " + std::to_string(z) + ", " + std::to_string(y) + ", " +
-                   std::to_string(x) + " is " + std::to_string(got) + ", not " + std::to_string(expected);
+          if (std::memcmp(&expected, &got, 4) != 0) return on_host::difference({n, z, y, x}, got, expected);
         }
   return "";
 }

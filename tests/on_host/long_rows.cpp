@@ -65,13 +65,10 @@ float value(const Direct& p, int64_t n, int64_t c, int64_t y, int64_t x) {
 }
 
 void run(const Direct& p) {
-  const Image& out = p.out;
-  for (int64_t n = 0; n < out.n; ++n)
-    for (int64_t c = 0; c < out.c; ++c)
-      for (int64_t y = 0; y < out.h; ++y)
-        for (int64_t x = 0; x < out.w; ++x)
-          static_cast<float*>(out.data)[n * out.stride_n + c * out.stride_c + y * out.stride_h + x] =
-              value(p, n, c, y, x);
+  on_host::each_pixel(p.out, [&, out = p.out](int64_t n, int64_t c, int64_t y, int64_t x) {
+    float* const row = static_cast<float*>(out.data) + n * out.stride_n + c * out.stride_c + y * out.stride_h;
+    row[x] = value(p, n, c, y, x);
+  });
 }
 
 bool lies_in(const Image& part, const Image& whole, const char* first) {

@@ -147,12 +147,7 @@ bool check(const Case& k) {
                     .kw = k.k,
                     .place = {.pad_z = pad, .pad_y = pad, .pad_x = pad, .border = k.border, .value = k.value},
                     .peers = {k.above ? above.image : Image{}, k.below ? below.image : Image{}}};
-  const Arch arch{.major = 9,
-                  .minor = 0,
-                  .multiprocessors = 3,
-                  .shared_bytes = 232448,
-                  .bytes_per_second = 0,
-                  .bulk_copy = true};
+  const Arch arch{.major = 9, .minor = 0, .multiprocessors = 3, .shared_bytes = 232448, .bulk_copy = true};
   const Plan planned = plan(p, arch, k.bulk ? "streaming" : "streaming_unaligned");
   std::string wrong = planned.variant ? "" : planned.why;
   const auto launch = [&](const auto& kernels, const auto& maps) {
@@ -204,9 +199,7 @@ bool check(const Case& k) {
           for (int64_t l = 0; l < k.k; ++l) want = std::fma(tap(2, l), down[((z + l) * p.out.h + y) * w + x], want);
           if (k.border == Border::zero_output && !(fits(z + k.above, planes) && fits(y, k.h) && fits(x, k.w))) want = 0;
           float& got = to.at(c, z, y, x);
-          if (got != want)
-            wrong = "(" + std::to_string(c) + ", " + std::to_string(z) + ", " + std::to_string(y) + ", " +
-                    std::to_string(x) + ") is " + std::to_string(got) + ", not " + std::to_string(want);
+          if (got != want) wrong = on_host::difference({c, z, y, x}, got, want);
           got = -7;
         }
   }

@@ -70,8 +70,7 @@ void look(Map map, Map side, VolumeArgs a, Wrong* wrong) {
         const float want = z < 0 || y < 0 || x < 0 ? outside : plane[y * whole.stride_h + x];
         const float got = ring[slot * At::elements + At::at(r, i)];
         if (want != got && !std::exchange(wrong->any, true))
-          wrong->what = "plane " + std::to_string(bz + q) + ", row " + std::to_string(by + r) + ", column " +
-                        std::to_string(bx + i) + " is " + std::to_string(got) + ", not " + std::to_string(want);
+          wrong->what = on_host::difference({bz + q, by + r, bx + i}, got, want);
       }
     tma::warp_arrive(empty + slot);
   }
@@ -162,8 +161,7 @@ bool check(const Case& k) {
                  .groups = c,
                  .bias = nullptr,
                  .peers = {k.above ? above.image : Image{}, k.below ? below.image : Image{}}};
-  const Arch arch{
-      .major = 9, .minor = 0, .multiprocessors = 3, .shared_bytes = 232448, .bytes_per_second = 0, .bulk_copy = true};
+  const Arch arch{.major = 9, .minor = 0, .multiprocessors = 3, .shared_bytes = 232448, .bulk_copy = true};
   const Plan planned = plan(p, arch, "streaming_tma");
   Wrong wrong{.whole = whole.image, .above = k.above};
   if (!planned.variant) {
