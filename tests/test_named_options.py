@@ -11,22 +11,11 @@ from tolerance import INTEGER_RANGE, ROUNDING, assert_same_bits
 import torch_conv
 
 # name: positional arguments after the image
-CALLS = {
-    "gaussian_blur2d": (5, 1.3),
-    "laplacian": (3,),
-    "unsharp_mask": (5, 1.3),
-    "difference_of_gaussians": (0.8,),
-    "gaussian_laplace": (1.0,),
-    "gaussian_sobel": (3, 1.0),
-    "spatial_gradient": (),
-    "sobel": (),
-    "gaussian_downsample": (5, 1.3),
-    "structure_tensor": (3, 1.0),
-    "thin_edges": (3, 1.0),
-    "gaussian_blur3d": (3, 0.8),
-    "gaussian_gradient_magnitude3d": (3, 0.8),
-    "spatial_gradient3d": (),
-}
+CALLS = dict.fromkeys(["gaussian_blur2d", "unsharp_mask", "gaussian_downsample"], (5, 1.3))
+CALLS |= dict.fromkeys(["gaussian_sobel", "structure_tensor", "thin_edges"], (3, 1.0))
+CALLS |= dict.fromkeys(["gaussian_blur3d", "gaussian_gradient_magnitude3d"], (3, 0.8))
+CALLS |= dict.fromkeys(["spatial_gradient", "sobel", "spatial_gradient3d"], ())
+CALLS |= {"laplacian": (3,), "difference_of_gaussians": (0.8,), "gaussian_laplace": (1.0,)}
 MARGIN = 12  # more than any of their radii
 
 

@@ -71,16 +71,13 @@ def test_convolutions_along_channels(devices):
 def test_dense_convolutions(devices, algorithm):
     """Handed to torch shard by shard, whose sums may be in another order."""
     image, weight, bias = make_image((3, 16, 12, 13)), make_window((24, 16, 3, 3)), make_window((24,))
+
+    def call(x, **options):
+        return torch_conv.conv2d(x, weight.to(x.device), bias.to(x.device), algorithm=algorithm, **options)
+
     for dim in (0, 2, 3):
         for options in ({"padding": 1}, {"padding": "same", "dilation": 2}, {"stride": 2, "padding_mode": "reflect"}):
-            check(
-                lambda x, **kw: torch_conv.conv2d(x, weight.to(x.device), bias.to(x.device), algorithm=algorithm, **kw),
-                image,
-                devices,
-                dim,
-                bits=False,
-                **options,
-            )
+            check(call, image, devices, dim, bits=False, **options)
 
 
 def test_autocast(devices):
