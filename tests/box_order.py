@@ -3,8 +3,6 @@
 csrc/kernels/box/order.h defines it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import ctypes.util
 

@@ -3,8 +3,6 @@
 Tests import the package of the checkout if it is built, else the installed one.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Shared by the tests of depthwise convolutions: the kernels, compared with one another and with the exact result."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 import witness

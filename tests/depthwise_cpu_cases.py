@@ -1,7 +1,5 @@
 """Shared by the tests of depthwise convolutions on the CPU: the definition, cases, and the variants that serve them."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 
@@ -59,17 +57,8 @@ def chain(image, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 
 
 
 def conv(image, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), activation=None):
-    return ops.conv2d(
-        image,
-        weight,
-        bias,
-        list(stride),
-        list(padding),
-        list(dilation),
-        image.shape[1],
-        algorithm="direct",
-        activation=activation,
-    )
+    options = {"groups": image.shape[1], "algorithm": "direct", "activation": activation}
+    return ops.conv2d(image, weight, bias, list(stride), list(padding), list(dilation), **options)
 
 
 def case(dtype, channels, h, w, kh, kw, multiplier=1, n=2):

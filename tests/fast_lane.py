@@ -11,8 +11,6 @@ Of 30 planted faults (`tests/mutants.py`, CPU) `make test` found 28 and `make te
 found is a wrong output size of the fake of a strided filter.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Hashable
 

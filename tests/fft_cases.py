@@ -1,7 +1,5 @@
 """Helpers of the tests of filters by FFT: plans, the documented bound, and results that are not finite."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """Helpers of the tests of the kernel store: files of kernels, damages to them, and fresh processes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

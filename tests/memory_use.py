@@ -1,7 +1,5 @@
 """The bytes that this process holds, as the C library and the kernel count them."""
 
-from __future__ import annotations
-
 import ctypes
 from pathlib import Path
 

@@ -8,8 +8,6 @@ A mutant names the test files that could find it. The other files are not run.
 
 # ruff: noqa: E501
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Cases of the tests of torch_conv.nn: modules, the functions that they call, and shapes of images."""
 
-from __future__ import annotations
+from functools import partial
 
 import torch
 from strategies import make_window
@@ -10,71 +10,41 @@ from torch_conv import nn as tnn
 
 IMAGE, VOLUME = (2, 3, 12, 15), (2, 3, 6, 9, 11)
 SIGMAS = torch.tensor([[1.0, 1.5], [0.5, 2.0]])
-
-# A module, the call of its function, and the shape of its input.
-MODULES = {
-    "Filter2d": (
-        lambda: tnn.Filter2d(make_window((3, 4)), "circular", True, anchor=[0, -1], stride=2, dilation=(1, 2)),
-        lambda x: torch_conv.filter2d(
-            x, make_window((3, 4)), "circular", True, anchor=(0, -1), stride=2, dilation=(1, 2)
-        ),
-        IMAGE,
-    ),
-    "Filter2d, of samples and channels": (
-        lambda: tnn.Filter2d(make_window((2, 3, 3, 5)), "constant", padding="valid", behaviour="conv", value=2.0),
-        lambda x: torch_conv.filter2d(x, make_window((2, 3, 3, 5)), "constant", False, "valid", "conv", value=2.0),
-        IMAGE,
-    ),
-    "Filter3d": (
-        lambda: tnn.Filter3d(make_window((2, 3, 4)), "constant", True, "conv", anchor=1, value=2.0, stride=(1, 2, 1)),
-        lambda x: torch_conv.filter3d(
-            x, make_window((2, 3, 4)), "constant", True, "conv", anchor=1, value=2.0, stride=(1, 2, 1)
-        ),
-        VOLUME,
-    ),
-    "GaussianBlur2d": (
-        lambda: tnn.GaussianBlur2d([3, 5], (1.0, 1.5), "circular", output_dtype=torch.float64),
-        lambda x: torch_conv.gaussian_blur2d(x, (3, 5), (1.0, 1.5), "circular", output_dtype=torch.float64),
-        IMAGE,
-    ),
-    "GaussianBlur2d, of samples": (
-        lambda: tnn.GaussianBlur2d(5, SIGMAS, separable=False),
-        lambda x: torch_conv.gaussian_blur2d(x, 5, SIGMAS, separable=False),
-        IMAGE,
-    ),
-    "GaussianBlur2d, truncated": (
-        lambda: tnn.GaussianBlur2d(None, 1, truncate=2.0, padding="valid"),
-        lambda x: torch_conv.gaussian_blur2d(x, None, 1.0, truncate=2.0, padding="valid"),
-        IMAGE,
-    ),
-    "GaussianBlur3d": (
-        lambda: tnn.GaussianBlur3d((1, 3, 5), [1, 1.5, 2], "reflect", algorithm="separable"),
-        lambda x: torch_conv.gaussian_blur3d(x, (1, 3, 5), (1.0, 1.5, 2.0), "reflect", algorithm="separable"),
-        VOLUME,
-    ),
-    "BoxBlur": (
-        lambda: tnn.BoxBlur((3, 4), "replicate", normalized=False, anchor=(0, 0)),
-        lambda x: torch_conv.box_blur(x, (3, 4), "replicate", normalized=False, anchor=(0, 0)),
-        IMAGE,
-    ),
-    "Sobel": (
-        lambda: tnn.Sobel(False, 1e-3, border_type="constant", value=1.0),
-        lambda x: torch_conv.sobel(x, False, 1e-3, border_type="constant", value=1.0),
-        IMAGE,
-    ),
-    "SpatialGradient": (
-        lambda: tnn.SpatialGradient("diff", 2, False, padding="valid"),
-        lambda x: torch_conv.spatial_gradient(x, "diff", 2, False, padding="valid"),
-        IMAGE,
-    ),
-    "Laplacian": (
-        lambda: tnn.Laplacian(3, "symmetric", False, variant="8"),
-        lambda x: torch_conv.laplacian(x, 3, "symmetric", False, variant="8"),
-        IMAGE,
-    ),
-    "UnsharpMask": (
-        lambda: tnn.UnsharpMask((9, 7), (2.0, 1.5), "replicate", amount=0.5),
-        lambda x: torch_conv.unsharp_mask(x, (9, 7), (2.0, 1.5), "replicate", amount=0.5),
-        IMAGE,
-    ),
+FUNCTIONS = {
+    "Filter2d": "filter2d",
+    "Filter3d": "filter3d",
+    "GaussianBlur2d": "gaussian_blur2d",
+    "GaussianBlur3d": "gaussian_blur3d",
+    "BoxBlur": "box_blur",
+    "Sobel": "sobel",
+    "SpatialGradient": "spatial_gradient",
+    "Laplacian": "laplacian",
+    "UnsharpMask": "unsharp_mask",
 }
+# f(...) is a module, or its function's result.
+CALLS = {
+    "Filter2d": lambda f: f(make_window((3, 4)), "circular", True, anchor=[0, -1], stride=2, dilation=(1, 2)),
+    "Filter2d, of samples and channels": lambda f: f(
+        make_window((2, 3, 3, 5)), "constant", padding="valid", behaviour="conv", value=2.0
+    ),
+    "Filter3d": lambda f: f(make_window((2, 3, 4)), "constant", True, "conv", anchor=1, value=2.0, stride=(1, 2, 1)),
+    "GaussianBlur2d": lambda f: f([3, 5], (1.0, 1.5), "circular", output_dtype=torch.float64),
+    "GaussianBlur2d, of samples": lambda f: f(5, SIGMAS, separable=False),
+    "GaussianBlur2d, truncated": lambda f: f(None, 1, truncate=2.0, padding="valid"),
+    "GaussianBlur3d": lambda f: f((1, 3, 5), [1, 1.5, 2], "reflect", algorithm="separable"),
+    "BoxBlur": lambda f: f((3, 4), "replicate", normalized=False, anchor=(0, 0)),
+    "Sobel": lambda f: f(False, 1e-3, border_type="constant", value=1.0),
+    "SpatialGradient": lambda f: f("diff", 2, False, padding="valid"),
+    "Laplacian": lambda f: f(3, "symmetric", False, variant="8"),
+    "UnsharpMask": lambda f: f((9, 7), (2.0, 1.5), "replicate", amount=0.5),
+}
+
+
+def case(name):
+    """A function that builds the module, the call of its function, and the shape of its input."""
+    call, kind = CALLS[name], name.split(",")[0]
+    function = getattr(torch_conv, FUNCTIONS[kind])
+    return partial(call, getattr(tnn, kind)), lambda x: call(partial(function, x)), VOLUME if "3d" in kind else IMAGE
+
+
+MODULES = {name: case(name) for name in CALLS}

@@ -1,7 +1,5 @@
 """Cases of the tests of compat.cv2: the functions, OpenCV's dtypes, images and windows."""
 
-from __future__ import annotations
-
 import pytest
 
 np = pytest.importorskip("numpy")

@@ -1,7 +1,5 @@
 """Calls a function of torch_conv and compares it with the exact result under the bound of tolerance.py."""
 
-from __future__ import annotations
-
 import torch
 import witness
 from strategies import as_tuple, lay_out

@@ -9,8 +9,6 @@ The file has a block a call: its description, then its plans, each after the mac
 the file was written.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import hashlib

@@ -1,7 +1,5 @@
 """Processes for tests that need several: on the CPU they are forks of one that has imported torch already."""
 
-from __future__ import annotations
-
 import torch.multiprocessing as mp
 
 # Importing these takes a process some seconds of a core, and groups of four start on machines of two.

@@ -1,7 +1,5 @@
 """A small call of every public function, and which of its arguments are numbers: for tests that hold for all."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 
@@ -56,3 +54,11 @@ def number_arguments(name: str) -> list[str]:
     parameters = inspect.signature(getattr(torch_conv, name)).parameters.values()
     taken = {p.name: str(p.annotation) for p in parameters}
     return [name for name, kind in taken.items() if any(k in kind for k in KINDS) and kind not in NO_NUMBERS]
+
+
+FILTERS = [name for name, given in calls().items() if "input" in given and not name.startswith("conv")]
+
+
+def filtered(name: str, image: torch.Tensor, **options: Any) -> torch.Tensor:
+    """A filter of this image, or of the volumes that it holds."""
+    return getattr(torch_conv, name)(**(calls()[name] | {"input": image} | options))

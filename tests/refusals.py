@@ -1,7 +1,5 @@
 """A bad call must raise one literal sentence, change nothing, and leave the next good call as it was."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

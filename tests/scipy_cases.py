@@ -3,8 +3,6 @@
 Integers must be equal; floats may differ by TOLERANCE of the largest number that takes part.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.ndimage as ndi

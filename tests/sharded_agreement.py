@@ -1,7 +1,5 @@
 """Cases of test_distributed.py: refusals, comparisons between ranks, halo_exchange."""
 
-from __future__ import annotations
-
 import random
 
 import torch

@@ -1,7 +1,5 @@
 """Cases of test_distributed.py: cached calls, overlapped exchanges, symmetric memory, failed calls."""
 
-from __future__ import annotations
-
 import datetime
 
 import torch

@@ -1,7 +1,5 @@
 """Cases of test_distributed.py: every way to cut an image, every function, every border."""
 
-from __future__ import annotations
-
 import math
 import random
 from typing import Any
@@ -223,39 +221,13 @@ def convolutions(g):
     direct = {"algorithm": "direct"}  # torch's bits may depend on the parts
     for dim in range(4):
         for mode in ("zeros", "reflect", "replicate", "circular"):
-            check(
-                g,
-                g.mesh(),
-                [Shard(dim)],
-                "conv2d",
-                x,
-                weight(16, 1, 3, 4),
-                None,
-                2,
-                (3, 2),
-                1,
-                8,
-                padding_mode=mode,
-                **direct,
-            )
-            check(
-                g,
-                g.mesh(),
-                [Shard(dim)],
-                "conv2d",
-                x,
-                weight(8, 1, 4, 3),
-                weight(8),
-                1,
-                "same",
-                2,
-                8,
-                padding_mode=mode,
-                **direct,
-            )
-        check(
-            g, g.mesh(), [Shard(dim)], "conv2d", x, weight(8, 1, 3, 3), None, 1, 6, 1, 8, **direct
-        )  # windows all outside
+            for args in (
+                (weight(16, 1, 3, 4), None, 2, (3, 2), 1, 8),
+                (weight(8, 1, 4, 3), weight(8), 1, "same", 2, 8),
+            ):
+                check(g, g.mesh(), [Shard(dim)], "conv2d", x, *args, padding_mode=mode, **direct)
+        # Windows all outside
+        check(g, g.mesh(), [Shard(dim)], "conv2d", x, weight(8, 1, 3, 3), None, 1, 6, 1, 8, **direct)
         check(g, g.mesh(), [Shard(dim)], "conv2d", x, weight(8, 1, 3, 3), None, 3, "valid", 1, 8, **direct)
     few = g.image(2, 4, 13, 10)
     for dim in (0, 2, 3):

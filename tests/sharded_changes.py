@@ -1,6 +1,4 @@
-"""Cases of test_distributed.py: calls that resemble a cached one, with other values, types or memory."""
-
-from __future__ import annotations
+"""Cases of test_distributed.py: calls that resemble a cached one, with other values, types or memory; a CUDA graph."""
 
 import time
 
@@ -271,3 +269,28 @@ def gradients_are_refused_after_calls_without(g):
                     g.expect(not sharded.filter2d(image, k).requires_grad)
                     is_right(g, "filter2d", image, x, k)
             source.requires_grad_(False)
+
+
+@case
+def graphs_carry_rows_by_nccl(g):
+    """A capture follows exchanges through symmetric memory, and such exchanges run between its replays."""
+    if g.device == "cpu":
+        return
+    kernel, rows = torch.rand(3, 3, generator=torch.Generator().manual_seed(1)), [Shard(2)]
+    image = spread(g.image(1, 2, 8 * g.world, 64), g.mesh(), *rows)
+
+    def is_right(result, x):
+        expected = part_of(torch_conv.filter2d(x, kernel, "circular"), g.mesh(), rows)
+        g.expect(torch.equal(result.to_local(), expected))
+
+    for _ in range(3):
+        sharded.filter2d(image, kernel, "circular")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = sharded.filter2d(image, kernel, "circular")
+    for seed in range(1, 4):
+        x = g.image(1, 2, 8 * g.world, 64, seed=seed)
+        image.to_local().copy_(part_of(x, g.mesh(), rows))
+        graph.replay()
+        is_right(result, x)
+        is_right(sharded.filter2d(image, kernel, "circular"), x)

@@ -4,8 +4,6 @@ Every rank makes the whole image from the same seed. A case compares this rank's
 of the result of the whole image.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

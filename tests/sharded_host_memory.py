@@ -1,7 +1,5 @@
 """Symmetric memory on the host, for tests without GPUs."""
 
-from __future__ import annotations
-
 import mmap
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ Most kernels are compiled when they are first called, a hundred for each dtype: 
 each --round and --seed, does that in parallel.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -1,7 +1,5 @@
 """The tests of split tensors share this: devices, cuts, every function as a call, comparisons with the whole image."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from contextlib import contextmanager
@@ -40,6 +38,11 @@ def devices_at(place):
         pytest.skip("one GPU")
     there = {"cpu": ["cpu"], "cuda": ["cuda:0"]}.get(place) or [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     return lambda n: list(islice(cycle(there), n))
+
+
+def fixture_at(places):
+    """A fixture `devices` of these places."""
+    return pytest.fixture(scope="module", params=places)(lambda request: devices_at(request.param))
 
 
 @contextmanager

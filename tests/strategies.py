@@ -1,7 +1,5 @@
 """Inputs of the tests: images in every dtype and layout, windows, and hypothesis cases."""
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass, field

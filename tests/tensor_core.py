@@ -1,7 +1,5 @@
 """Filters by products of matrices, and the bounds of their results: the test files of 'tensor_core' share it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

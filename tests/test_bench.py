@@ -1,7 +1,5 @@
 """`torch-conv bench FAMILY`: the list of families, the files of a run, and the comparison with an older run."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 

@@ -1,7 +1,5 @@
 """The benchmarks: results of an older run that stay; rows of several GPUs; tables and figures in docs/."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Border policies: the patterns of the contract's table, any radius, aliases, and agreement between operators."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from oracle import check

@@ -1,7 +1,5 @@
 """box2d and box3d, the operators, box_blur and box_blur3d, the functions: sums and means over boxes of any size."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Boxes over bytes on CUDA by their own kernel: the CPU's bits for any window, border, anchor, layout and width."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -82,16 +80,9 @@ def test_any_call(cuda, pinned):
         size = (choose.randint(1, 60), choose.choice([3, 9, 15, 31, 40]))
         shape = (choose.randint(1, 3), choose.randint(60, 150), choose.randint(40, 2100))
         image = make_image(shape, torch.uint8, seed=i, device=cuda)[..., choose.choice([0, 0, 3]) :]
-        assert_bytes_serve(
-            pinned,
-            image,
-            size,
-            choose.choice(BORDERS),
-            normalized=choose.random() < 0.8,
-            padding=choose.choice(["same", "valid"]),
-            anchor=[choose.randrange(size[0]), choose.randrange(size[1])],
-            value=float(choose.randrange(256)),
-        )
+        options = {"normalized": choose.random() < 0.8, "padding": choose.choice(["same", "valid"])}
+        options["anchor"] = [choose.randrange(size[0]), choose.randrange(size[1])]
+        assert_bytes_serve(pinned, image, size, choose.choice(BORDERS), value=float(choose.randrange(256)), **options)
 
 
 def test_calls_that_the_variant_refuses(cuda, pinned):

@@ -1,8 +1,6 @@
 """Boxes over floats add up in one order (box/order.h): the same bits on every device, in every layout, batch and
 cut and by any number of threads; errors that a window's own pixels bound; NaN and Inf in their windows only."""
 
-from __future__ import annotations
-
 import math
 
 import box_order
@@ -17,21 +15,8 @@ import torch_conv
 from torch_conv import split
 
 box2d, box3d = torch.ops.torch_conv.box2d, torch.ops.torch_conv.box3d
-SIZES = [
-    (1, 1),
-    (1, 6),
-    (7, 1),
-    (2, 2),
-    (3, 3),
-    (4, 7),
-    (8, 8),
-    (9, 9),
-    (10, 3),
-    (16, 31),
-    (17, 16),
-    (24, 25),
-    (25, 24),
-]
+SIZES = [(1, 1), (1, 6), (7, 1), (2, 2), (3, 3), (4, 7), (8, 8), (9, 9), (10, 3)]
+SIZES += [(16, 31), (17, 16), (24, 25), (25, 24)]
 HUGE = [(33, 40), (41, 64), (200, 200)]  # some larger than the images, and all than windows of one chain
 
 
@@ -198,17 +183,8 @@ def test_a_crop_by_whole_groups_keeps_its_bits(device):
 
 # ---- volumes ---------------------------------------------------------------------------------------------------------
 
-VOLUME_SIZES = [
-    (1, 1, 1),
-    (3, 1, 2),
-    (2, 4, 6),
-    (8, 3, 3),
-    (9, 9, 9),
-    (12, 10, 3),
-    (17, 2, 5),
-    (25, 1, 24),
-    (40, 3, 200),
-]
+VOLUME_SIZES = [(1, 1, 1), (3, 1, 2), (2, 4, 6), (8, 3, 3), (9, 9, 9)]
+VOLUME_SIZES += [(12, 10, 3), (17, 2, 5), (25, 1, 24), (40, 3, 200)]
 
 
 @pytest.mark.parametrize("size", VOLUME_SIZES)

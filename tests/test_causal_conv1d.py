@@ -1,7 +1,5 @@
 """causal_conv1d: against the reference in float64, over the grid of lengths, widths, dtypes, layouts and states."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """causal_conv1d_update: outputs and states against the reference and against the convolution of the whole sequence."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """An image (H, W, C) as an argument of shape (..., H, W) causes one warning, which has the line to write instead."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """The command line, end to end in this process: options in, results out, status 2 and one sentence on bad input."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

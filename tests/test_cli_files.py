@@ -1,7 +1,5 @@
 """Files that commands write: whole or not at all, never over another without --force, and one sentence otherwise."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """`torch-conv bench ladder` and `bench volume`: the tables of the textbook kernels, their options and refusals."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Pictures that `torch-conv filter` reads and writes: 8 and 16 bits a channel, nothing lost without a sentence."""
 
-from __future__ import annotations
-
 import importlib
 import struct
 import zlib

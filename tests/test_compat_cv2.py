@@ -4,8 +4,6 @@ Floats may differ by the rounding of sums. Integers may differ by one where a su
 the share of such pixels is bounded. A comment gives the reason of each wider bound.
 """
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import itertools

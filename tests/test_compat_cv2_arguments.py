@@ -1,7 +1,5 @@
 """compat.cv2 has OpenCV's names, defaults, forms of arguments and results, and refusals."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re

@@ -1,7 +1,5 @@
 """torch_conv.compat.scipy_ndimage has scipy.ndimage's results over dtypes, modes, windows and axes."""
 
-from __future__ import annotations
-
 import doctest
 import itertools
 

@@ -1,7 +1,5 @@
 """torch_conv.compat.scipy_ndimage has scipy.ndimage's forms of arguments and results, and refuses in one sentence."""
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np

@@ -1,7 +1,5 @@
 """compat.scipy_ndimage on the CPU: scipy's bits, images of many tiles, memory, and the same with gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.ndimage as ndi

@@ -1,7 +1,5 @@
 """The façades' results depend on nothing but their arguments; a name that they do not have is said to be elsewhere."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

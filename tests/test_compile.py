@@ -1,7 +1,5 @@
 """torch.compile(fullgraph=True) with static and dynamic shapes, and torch.export."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

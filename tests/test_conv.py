@@ -1,7 +1,5 @@
 """conv1d, conv2d and conv3d: drop-ins for the functions of torch.nn.functional."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Convolutions that want no gradient: to which operator or function they go, the right one every time."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

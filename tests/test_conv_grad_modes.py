@@ -1,7 +1,5 @@
 """Convolutions with and without gradients: the same strides, the same traces, the same kinds of tensors."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """CUDA graphs, streams and the absence of synchronisation."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

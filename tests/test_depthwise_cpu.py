@@ -1,7 +1,5 @@
 """Depthwise convolutions on the CPU: every layout, dtype, window and activation gives the bits of one plain chain."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

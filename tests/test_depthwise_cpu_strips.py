@@ -1,7 +1,5 @@
 """Strips and pairs of taps on the CPU: the bits of one plain chain, whatever the numbers."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """Depthwise conv1d by the kernels for rows: bits of the general kernel, products within a rounding, edges, NaN."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,10 +1,8 @@
 """torch_conv.distributed in groups of processes: gloo on the CPU, NCCL where there are GPUs.
 
 One group per number of processes runs all cases, which stand in sharded_agreement.py, sharded_calls.py,
-sharded_cases.py, sharded_changes.py and sharded_graphs.py: starting it takes seconds.
+sharded_cases.py and sharded_changes.py: starting it takes seconds.
 """
-
-from __future__ import annotations
 
 import datetime
 import os
@@ -23,7 +21,6 @@ import sharded_agreement  # noqa: F401
 import sharded_calls  # noqa: F401
 import sharded_cases  # noqa: F401
 import sharded_changes  # noqa: F401
-import sharded_graphs  # noqa: F401
 import sharded_group
 import sharded_host_memory
 import torch

@@ -1,7 +1,5 @@
 """Calls of a rank whose peer is gone, whose group is destroyed, or that runs out of memory."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import os
@@ -38,11 +36,23 @@ def mesh_of_two(rank: int, file: str, seconds: int) -> DeviceMesh:
     return init_device_mesh("cpu", (2,))
 
 
-def ranks_of(worker, file: str, answers: mp.Queue) -> list[mp.Process]:
-    ranks = [processes.context().Process(target=worker, args=(rank, file, answers), daemon=True) for rank in (0, 1)]
+def end(answers: mp.Queue) -> None:
+    answers.close()
+    answers.join_thread()
+    os._exit(0)
+
+
+def answers_of(worker, tmp_path, timeout: int) -> dict:
+    """Four answers of two ranks."""
+    answers = processes.context().Queue()
+    args = f"{tmp_path}/meet", answers
+    ranks = [processes.context().Process(target=worker, args=(rank, *args), daemon=True) for rank in (0, 1)]
     for process in ranks:
         process.start()
-    return ranks
+    messages = dict(answers.get(timeout=timeout) for _ in range(4))
+    for process in ranks:
+        process.join(timeout=30)
+    return messages
 
 
 def leave_behind(rank: int, file: str, answers: mp.Queue) -> None:
@@ -58,17 +68,11 @@ def leave_behind(rank: int, file: str, answers: mp.Queue) -> None:
     answers.put(("halo", said(lambda: sharded.halo_exchange(image.to_local(), mesh, 1, 1, 1))))
     dist.destroy_process_group()
     answers.put(("destroyed", said(lambda: sharded.filter2d(image, kernel))))
-    answers.close()
-    answers.join_thread()
-    os._exit(0)
+    end(answers)
 
 
 def test_a_rank_that_is_gone_is_noticed(tmp_path):
-    answers = processes.context().Queue()
-    ranks = ranks_of(leave_behind, f"{tmp_path}/meet", answers)
-    messages = dict(answers.get(timeout=150) for _ in range(4))
-    for process in ranks:
-        process.join(timeout=30)
+    messages = answers_of(leave_behind, tmp_path, 150)
     assert messages["compared"].startswith("filter2d: the exchange between ranks failed: ")
     assert messages["exchanged"].startswith(
         "filter2d: an earlier call failed on this rank, and the others do not wait: "
@@ -95,17 +99,11 @@ def run_out_of_memory(rank: int, file: str, answers: mp.Queue) -> None:
         with no_memory if rank == 1 else contextlib.nullcontext():
             failed = said(is_right)
         answers.put((f"{name}, rank {rank}", (cached, failed, said(is_right))))
-    answers.close()
-    answers.join_thread()
-    os._exit(0)
+    end(answers)
 
 
 def test_a_rank_without_memory_for_its_result_goes_on(tmp_path):
-    answers = processes.context().Queue()
-    ranks = ranks_of(run_out_of_memory, f"{tmp_path}/meet", answers)
-    messages = dict(answers.get(timeout=60) for _ in range(4))
-    for process in ranks:
-        process.join(timeout=30)
+    messages = answers_of(run_out_of_memory, tmp_path, 60)
     for name in ("cached", "with a gradient"):
         assert messages[f"{name}, rank 0"] == ("True", "True", "True")
         assert messages[f"{name}, rank 1"] == ("True", "OutOfMemoryError: no memory", "True")
@@ -132,17 +130,11 @@ def fail_before_an_exchange(rank: int, file: str, answers: mp.Queue) -> None:
             failed = said(is_right)
     compares_counts = mesh_view_of("filter2d", mesh).progress[0].failed
     answers.put((f"no connection, rank {rank}", (failed, compares_counts)))
-    answers.close()
-    answers.join_thread()
-    os._exit(0)
+    end(answers)
 
 
 def test_a_compared_call_from_the_cache_fails_on_all_ranks(tmp_path):
-    answers = processes.context().Queue()
-    ranks = ranks_of(fail_before_an_exchange, f"{tmp_path}/meet", answers)
-    messages = dict(answers.get(timeout=60) for _ in range(4))
-    for process in ranks:
-        process.join(timeout=30)
+    messages = answers_of(fail_before_an_exchange, tmp_path, 60)
     assert messages["no memory, rank 0"] == ("True", "RankError: filter2d: rank 1 refused the call", "True")
     assert messages["no memory, rank 1"] == ("True", "OutOfMemoryError: no memory", "True")
     for rank in (0, 1):

@@ -3,8 +3,6 @@
 The old and new lines of docs/migrate.md have equal results, except for the differences that it names.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib
@@ -244,7 +242,7 @@ def run_under_torchrun(snippet, folder):
 
 
 def test_cpp_snippets_are_the_example():
-    """Word by word: tests/test_cpp_example.py compiles it and runs it."""
+    """Word by word: tests/test_examples.py compiles it and runs it."""
     sources = " ".join(path.read_text() for path in sorted((ROOT / "examples" / "cpp").glob("*.[ch]*")))
     statements = [
         line for page in PAGES for text in snippets(page, "cpp") for line in text.split(";\n") if line.strip()

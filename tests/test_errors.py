@@ -1,18 +1,17 @@
 """Refusals that all functions share: wrong types, devices, leaks, tensors without memory."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest
 import torch
 from memory_use import heap_bytes, needs_mallinfo
+from public_calls import FILTERS, filtered
 from refusals import ones, refuses
 from tolerance import assert_same_bits
 
 import torch_conv
 
-CUBE, ROW = ones(3, 3, 3), ones(3)
+CUBE = ones(3, 3, 3)
 
 
 @pytest.mark.parametrize(
@@ -118,63 +117,51 @@ def test_a_meta_tensor_has_a_shape_alone(kernel_device):
     assert torch_conv.conv3d(volume[None], torch.ones(2, 1, 2, 3, 3, device="meta")).shape == (2, 1, 2, 3)
 
 
+META = "must be on cpu, got meta"
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda x, k: torch_conv.filter2d(x, k.to("meta")), "filter2d: kernel must be on cpu, got meta"),
-        (lambda x, k: torch_conv.filter2d(x, k, out=x.to("meta")), "filter2d: out must be on cpu, got meta"),
+        (lambda f, x, k: f.filter2d(x, k.to("meta")), f"filter2d: kernel {META}"),
+        (lambda f, x, k: f.filter2d(x, k, out=x.to("meta")), f"filter2d: out {META}"),
         (
-            lambda x, k: torch_conv.filter2d(x.to("meta"), k, out=torch.empty_like(x)),
+            lambda f, x, k: f.filter2d(x.to("meta"), k, out=torch.empty_like(x)),
             "filter2d: out must be on meta, got cpu",
         ),
+        (lambda f, x, k: f.filter2d_separable(x, k[0], k[1].to("meta")), f"filter2d_separable: kernel_y {META}"),
+        (lambda f, x, k: f.box_blur(x, 3, out=x.to("meta")), f"box_blur: out {META}"),
+        (lambda f, x, k: f.filter3d(x[None], k[None].to("meta")), f"filter3d: kernel {META}"),
         (
-            lambda x, k: torch_conv.filter2d_separable(x, k[0], k[1].to("meta")),
-            "filter2d_separable: kernel_y must be on cpu, got meta",
+            lambda f, x, k: f.filter3d_separable(x[None], k[0], k[1], k[2].to("meta")),
+            f"filter3d_separable: kernel_z {META}",
         ),
-        (lambda x, k: torch_conv.box_blur(x, 3, out=x.to("meta")), "box_blur: out must be on cpu, got meta"),
-        (lambda x, k: torch_conv.filter3d(x[None], k[None].to("meta")), "filter3d: kernel must be on cpu, got meta"),
+        (lambda f, x, k: f.filter3d_separable(x[None], *k, out=x[None].to("meta")), f"filter3d_separable: out {META}"),
+        (lambda f, x, k: f.box_blur3d(x[None], 3, out=x.to("meta")), f"box_blur3d: out {META}"),
+        (lambda f, x, k: f.conv3d(x[None, None], k[None, None, None].to("meta")), f"conv3d: weight {META}"),
+        (lambda f, x, k: f.sobel(x, out=x.to("meta")), f"sobel: out {META}"),
         (
-            lambda x, k: torch_conv.filter3d_separable(x[None], k[0], k[1], k[2].to("meta")),
-            "filter3d_separable: kernel_z must be on cpu, got meta",
+            lambda f, x, k: f.structure_tensor(x, 3, torch.ones(1, 2, device="meta")),
+            f"structure_tensor: kernel_x {META}",
         ),
-        (
-            lambda x, k: torch_conv.filter3d_separable(x[None], *k, out=x[None].to("meta")),
-            "filter3d_separable: out must be on cpu, got meta",
-        ),
-        (lambda x, k: torch_conv.box_blur3d(x[None], 3, out=x.to("meta")), "box_blur3d: out must be on cpu, got meta"),
-        (
-            lambda x, k: torch_conv.conv3d(x[None, None], k[None, None, None].to("meta")),
-            "conv3d: weight must be on cpu, got meta",
-        ),
-        (lambda x, k: torch_conv.sobel(x, out=x.to("meta")), "sobel: out must be on cpu, got meta"),
-        (
-            lambda x, k: torch_conv.structure_tensor(x, 3, torch.ones(1, 2, device="meta")),
-            "structure_tensor: kernel_x must be on cpu, got meta",
-        ),
-        (lambda x, k: torch_conv.laplacian(x, 3, out=x.to("meta")), "laplacian: out must be on cpu, got meta"),
-        (lambda x, k: torch_conv.conv2d(x[None], k[None, None].to("meta")), "conv2d: weight must be on cpu, got meta"),
-        (lambda x, k: torch_conv.conv2d(x[None].to("meta"), k[None, None]), "conv2d: weight must be on meta, got cpu"),
-        (
-            lambda x, k: torch_conv.conv2d(x[None], k[None, None], ones(1).to("meta")),
-            "conv2d: bias must be on cpu, got meta",
-        ),
+        (lambda f, x, k: f.laplacian(x, 3, out=x.to("meta")), f"laplacian: out {META}"),
+        (lambda f, x, k: f.conv2d(x[None], k[None, None].to("meta")), f"conv2d: weight {META}"),
+        (lambda f, x, k: f.conv2d(x[None].to("meta"), k[None, None]), "conv2d: weight must be on meta, got cpu"),
+        (lambda f, x, k: f.conv2d(x[None], k[None, None], ones(1).to("meta")), f"conv2d: bias {META}"),
     ],
 )
 def test_meta_and_real_tensors_do_not_mix(call, sentence):
     with refuses(ValueError, sentence):
-        call(ones(8, 9), ones(3, 3))
+        call(torch_conv, ones(8, 9), ones(3, 3))
 
 
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda x, k: torch_conv.filter2d(x.to_sparse(), k), "filter2d: input must be a dense tensor, got sparse_coo"),
+        (lambda f, x, k: f.filter2d(x.to_sparse(), k), "filter2d: input must be a dense tensor, got sparse_coo"),
+        (lambda f, x, k: f.filter2d(x, k.to_sparse_csr()), "filter2d: kernel must be a dense tensor, got sparse_csr"),
         (
-            lambda x, k: torch_conv.filter2d(x, k.to_sparse_csr()),
-            "filter2d: kernel must be a dense tensor, got sparse_csr",
-        ),
-        (
-            lambda x, k: torch_conv.gaussian_blur2d(torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), 3, 1.0),
+            lambda f, x, k: f.gaussian_blur2d(torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), 3, 1.0),
             "gaussian_blur2d: input must be a dense tensor, got quint8",
         ),
     ],
@@ -182,39 +169,15 @@ def test_meta_and_real_tensors_do_not_mix(call, sentence):
 @pytest.mark.filterwarnings("ignore:Sparse CSR", "ignore:.*quant")
 def test_only_dense_tensors(call, sentence):
     with refuses(TypeError, sentence):
-        call(ones(8, 9), ones(3, 3))
+        call(torch_conv, ones(8, 9), ones(3, 3))
 
 
-@pytest.mark.parametrize(
-    ("name", "args"),
-    [
-        ("filter2d", (ones(3, 3),)),
-        ("filter1d", (ones(3),)),
-        ("filter2d_separable", (ones(3), ones(3))),
-        ("box_blur", (3,)),
-        ("gaussian_blur2d", (3, 1.0)),
-        ("unsharp_mask", (11, 1.0)),
-        ("sobel", ()),
-        ("spatial_gradient", ()),
-        ("gaussian_sobel", (3, 1.0)),
-        ("difference_of_gaussians", (1.0,)),
-        ("gaussian_downsample", (3, 1.0)),
-        ("structure_tensor", (3, 1.0)),
-        ("thin_edges", (3, 1.0)),
-        ("gaussian_gradient_magnitude3d", (3, 1.0)),
-        ("filter3d", (CUBE,)),
-        ("filter3d_separable", (ROW, ROW, ROW)),
-        ("box_blur3d", (3,)),
-        ("gaussian_blur3d", (3, 1.0)),
-        ("gaussian_blur3d", (5, 1.0)),
-        ("spatial_gradient3d", ()),
-    ],
-)
-def test_two_dtypes_for_one_result(name, args):
+@pytest.mark.parametrize("name", FILTERS)
+def test_two_dtypes_for_one_result(name):
     shape = (3, 12, 13) if "3d" in name else (12, 13)
     out = ones(*shape)
     with refuses(TypeError, f"{name}: out must have the output_dtype float64, got float32"):
-        getattr(torch_conv, name)(ones(*shape), *args, output_dtype=torch.float64, out=out)
+        filtered(name, ones(*shape), output_dtype=torch.float64, out=out)
     assert_same_bits(out, ones(*shape))
 
 
@@ -226,28 +189,19 @@ def freed(*shape, first=0):
 
 
 @pytest.mark.parametrize(
-    ("call", "sentence"),
+    ("name", "call", "shape"),
     [
-        (lambda: torch_conv.sobel(freed(4, 5)), "sobel: a tensor of shape (4, 5) has no memory"),
-        (lambda: torch_conv.sobel(freed(4, 5, first=2)), "sobel: a tensor of shape (2, 5) has no memory"),
-        (lambda: torch_conv.filter2d(ones(4, 5), freed(3, 3)), "filter2d: a tensor of shape (3, 3) has no memory"),
-        (
-            lambda: torch_conv.box_blur(ones(4, 5), 3, out=freed(4, 5)),
-            "box_blur: a tensor of shape (4, 5) has no memory",
-        ),
-        (
-            lambda: torch_conv.conv2d(ones(1, 2, 5, 5), freed(2, 1, 3, 3), groups=2, algorithm="ours"),
-            "conv2d: a tensor of shape (2, 1, 3, 3) has no memory",
-        ),
-        (
-            lambda: torch_conv.causal_conv1d(freed(1, 2, 9), ones(2, 3)),
-            "causal_conv1d: a tensor of shape (1, 2, 9) has no memory",
-        ),
+        ("sobel", lambda f: f(freed(4, 5)), (4, 5)),
+        ("sobel", lambda f: f(freed(4, 5, first=2)), (2, 5)),
+        ("filter2d", lambda f: f(ones(4, 5), freed(3, 3)), (3, 3)),
+        ("box_blur", lambda f: f(ones(4, 5), 3, out=freed(4, 5)), (4, 5)),
+        ("conv2d", lambda f: f(ones(1, 2, 5, 5), freed(2, 1, 3, 3), groups=2, algorithm="ours"), (2, 1, 3, 3)),
+        ("causal_conv1d", lambda f: f(freed(1, 2, 9), ones(2, 3)), (1, 2, 9)),
     ],
 )
-def test_freed_memory_is_not_read(call, sentence):
-    with refuses(ValueError, f"{sentence}: its storage was freed"):
-        call()
+def test_freed_memory_is_not_read(name, call, shape):
+    with refuses(ValueError, f"{name}: a tensor of shape {shape} has no memory: its storage was freed"):
+        call(getattr(torch_conv, name))
 
 
 def test_empty_tensors_need_no_memory():

@@ -1,7 +1,5 @@
 """Refusals of the chains of filters: one literal sentence each, from the functions and from their operators."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from refusals import BORDERS, DTYPES, TAP_DTYPES, check_operator, check_type, check_value, flatten, ones, refuses

@@ -1,7 +1,5 @@
 """explain: the plan of a call, which does not run."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from refusals import refuses

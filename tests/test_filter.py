@@ -1,7 +1,5 @@
 """filter2d and filter3d: one window over an image or a volume, against the oracle and other libraries."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest
@@ -20,13 +18,6 @@ import torch_conv
 AXES = [2, 3]
 SIZES = {2: (20, 31), 3: (6, 12, 15)}
 WINDOWS = {2: (3, 5), 3: (3, 2, 5)}
-SCIPY = {
-    "constant": "constant",
-    "replicate": "nearest",
-    "reflect": "mirror",
-    "symmetric": "reflect",
-    "circular": "wrap",
-}
 OPENCV = {
     "constant": cv2.BORDER_CONSTANT,
     "replicate": cv2.BORDER_REPLICATE,
@@ -247,14 +238,14 @@ def test_witness_torch(device, shape, window):
     torch.testing.assert_close(got, expected.reshape(got.shape), rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("border", SCIPY)
+@pytest.mark.parametrize("border", witness.SCIPY)
 @pytest.mark.parametrize("window", [(3, 3), (4, 6), (15, 2), (3, 3, 3), (4, 6, 2), (1, 5, 1), (15, 2, 3)])
 def test_witness_scipy(device, border, window):
     image, kernel = (
         make_image({2: (9, 23), 3: (9, 8, 13)}[len(window)], torch.float64),
         make_window(window, torch.float64),
     )
-    expected = ndi.correlate(image.numpy(), kernel.numpy(), mode=SCIPY[border], cval=0.7)
+    expected = ndi.correlate(image.numpy(), kernel.numpy(), mode=witness.SCIPY[border], cval=0.7)
     got = filter_of(kernel)(image.to(device), kernel.to(device), border, value=0.7, anchor=-1).cpu()
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-12, atol=1e-12)
 

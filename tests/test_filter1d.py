@@ -1,7 +1,5 @@
 """filter1d: one window along any dimension."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.ndimage as ndi

@@ -1,8 +1,6 @@
 """filter2d with a window of the image's dtype for each of many interleaved channels, and zeros outside: a depthwise
 convolution, by products of matrices within one rounding of the exact result."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from oracle import exact, magnitude

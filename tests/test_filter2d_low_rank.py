@@ -1,7 +1,5 @@
 """Windows of rank 1 to 4 as separable passes: found by their values, as exact as the dtype, never stale."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 

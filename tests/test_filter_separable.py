@@ -1,7 +1,5 @@
 """filter2d_separable and filter3d_separable: windows along each axis, equal to their outer product."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.ndimage as ndi

@@ -1,7 +1,5 @@
 """The operators for compat.cv2 that sum in float64 whatever the image's dtype: the bits of a float64 copy, no copy."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from opencv_cases import DTYPES as NAMES

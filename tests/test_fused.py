@@ -1,7 +1,5 @@
 """Chains of filters in one launch have the bits of the single filters one after the other."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

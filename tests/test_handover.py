@@ -1,7 +1,5 @@
 """The calls that conv1d, conv2d and conv3d hand to torch, and the table of them with its measurements."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

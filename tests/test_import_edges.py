@@ -1,7 +1,5 @@
 """Which folders of torch_conv may import which: programs stand on benchmarks, benchmarks on the library."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

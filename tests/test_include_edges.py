@@ -1,7 +1,5 @@
 """Which folders of csrc may include which: a call goes down this list and never up."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

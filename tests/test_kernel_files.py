@@ -1,7 +1,5 @@
 """The kernel store writes, reads, refuses and rebuilds files; the list of kernels built ahead."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The kernel store: the cache's folder, prepare, first calls on a GPU, and calls without a compiler."""
 
-from __future__ import annotations
-
 import os
 import threading
 

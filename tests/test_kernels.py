@@ -1,7 +1,5 @@
 """torch_conv.kernels: windows by name."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Kernels' own source, compiled for the host: what a machine without a GPU can know of them (tests/on_host/cuda.h)."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

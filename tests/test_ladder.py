@@ -1,7 +1,5 @@
 """The textbook kernels for signals, images and volumes: every rung, window and block, and refusals."""
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,7 +1,5 @@
 """Repeated calls take recorded launches: the bits of a call that is checked and planned anew."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

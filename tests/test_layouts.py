@@ -1,7 +1,5 @@
 """Memory layouts: any strides give the same bits, and the result keeps the input's memory format."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from strategies import DTYPES, LAYOUTS, VOLUME_LAYOUTS, lay_out, make_image, make_window

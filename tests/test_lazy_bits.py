@@ -1,7 +1,5 @@
 """Tensors that torch negates or conjugates lazily (`z.conj().imag`): read by every operator, written as `out`."""
 
-from __future__ import annotations
-
 import pytest
 import test_opcheck
 import torch

@@ -1,7 +1,5 @@
 """The caches of calls change no result and no refusal, and hold a limited number of bytes."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import inspect

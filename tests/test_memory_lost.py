@@ -1,7 +1,5 @@
 """No call of any operator or function may leak memory, whether it is served or refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from memory_use import heap_bytes, needs_mallinfo

@@ -1,7 +1,5 @@
 """The options that all named filters share: dtypes with one rounding at the end, padding, border value, out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -13,22 +11,11 @@ from tolerance import INTEGER_RANGE, ROUNDING, assert_same_bits
 import torch_conv
 
 # name: positional arguments after the image
-CALLS = {
-    "gaussian_blur2d": (5, 1.3),
-    "laplacian": (3,),
-    "unsharp_mask": (5, 1.3),
-    "difference_of_gaussians": (0.8,),
-    "gaussian_laplace": (1.0,),
-    "gaussian_sobel": (3, 1.0),
-    "spatial_gradient": (),
-    "sobel": (),
-    "gaussian_downsample": (5, 1.3),
-    "structure_tensor": (3, 1.0),
-    "thin_edges": (3, 1.0),
-    "gaussian_blur3d": (3, 0.8),
-    "gaussian_gradient_magnitude3d": (3, 0.8),
-    "spatial_gradient3d": (),
-}
+CALLS = dict.fromkeys(["gaussian_blur2d", "unsharp_mask", "gaussian_downsample"], (5, 1.3))
+CALLS |= dict.fromkeys(["gaussian_sobel", "structure_tensor", "thin_edges"], (3, 1.0))
+CALLS |= dict.fromkeys(["gaussian_blur3d", "gaussian_gradient_magnitude3d"], (3, 0.8))
+CALLS |= dict.fromkeys(["spatial_gradient", "sobel", "spatial_gradient3d"], ())
+CALLS |= {"laplacian": (3,), "difference_of_gaussians": (0.8,), "gaussian_laplace": (1.0,)}
 MARGIN = 12  # more than any of their radii
 
 
@@ -109,51 +96,24 @@ def test_errors_name_the_function_that_was_called(device, name, border):
 
 
 @pytest.mark.parametrize(
-    ("call", "sentence"),
+    ("name", "call", "argument", "shown"),
     [
-        (
-            lambda f, x, bad: f.gaussian_blur2d(x, 3, bad),
-            "gaussian_blur2d: sigma must be finite and greater than 0, got {}",
-        ),
-        (
-            lambda f, x, bad: f.gaussian_blur2d(x, None, (bad, 1.0)),
-            "gaussian_blur2d: sigma must be finite and greater than 0, got ({}, 1.0)",
-        ),
-        (
-            lambda f, x, bad: f.gaussian_blur2d(x, 3, torch.tensor([[bad, 1.0]])),
-            "gaussian_blur2d: sigma must be finite and greater than 0, got [[{}, 1.0]]",
-        ),
-        (lambda f, x, bad: f.unsharp_mask(x, 3, bad), "unsharp_mask: sigma must be finite and greater than 0, got {}"),
-        (
-            lambda f, x, bad: f.gaussian_laplace(x, bad),
-            "gaussian_laplace: sigma must be finite and greater than 0, got {}",
-        ),
-        (
-            lambda f, x, bad: f.difference_of_gaussians(x, 1.0, bad),
-            "difference_of_gaussians: high_sigma must be finite and greater than 0, got {}",
-        ),
-        (
-            lambda f, x, bad: f.gaussian_blur2d(x, None, 1.0, truncate=bad),
-            "gaussian_blur2d: truncate must be finite and greater than 0, got {}",
-        ),
-        (
-            lambda f, x, bad: f.gaussian_blur3d(x[None], None, 1.0, truncate=bad),
-            "gaussian_blur3d: truncate must be finite and greater than 0, got {}",
-        ),
-        (
-            lambda f, x, bad: f.difference_of_gaussians(x, 1.0, truncate=bad),
-            "difference_of_gaussians: truncate must be finite and greater than 0, got {}",
-        ),
-        (
-            lambda f, x, bad: f.gaussian_laplace(x, 1.0, truncate=bad),
-            "gaussian_laplace: truncate must be finite and greater than 0, got {}",
-        ),
+        ("gaussian_blur2d", lambda f, x, bad: f(x, 3, bad), "sigma", "{}"),
+        ("gaussian_blur2d", lambda f, x, bad: f(x, None, (bad, 1.0)), "sigma", "({}, 1.0)"),
+        ("gaussian_blur2d", lambda f, x, bad: f(x, 3, torch.tensor([[bad, 1.0]])), "sigma", "[[{}, 1.0]]"),
+        ("unsharp_mask", lambda f, x, bad: f(x, 3, bad), "sigma", "{}"),
+        ("gaussian_laplace", lambda f, x, bad: f(x, bad), "sigma", "{}"),
+        ("difference_of_gaussians", lambda f, x, bad: f(x, 1.0, bad), "high_sigma", "{}"),
+        ("gaussian_blur2d", lambda f, x, bad: f(x, None, 1.0, truncate=bad), "truncate", "{}"),
+        ("gaussian_blur3d", lambda f, x, bad: f(x[None], None, 1.0, truncate=bad), "truncate", "{}"),
+        ("difference_of_gaussians", lambda f, x, bad: f(x, 1.0, truncate=bad), "truncate", "{}"),
+        ("gaussian_laplace", lambda f, x, bad: f(x, 1.0, truncate=bad), "truncate", "{}"),
     ],
 )
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("inf"), float("nan")])
-def test_gaussians_refuse_what_is_no_width(call, sentence, bad):
-    with refuses(ValueError, sentence.format(bad)):
-        call(torch_conv, torch.zeros(8, 9), bad)
+def test_gaussians_refuse_what_is_no_width(name, call, argument, shown, bad):
+    with refuses(ValueError, f"{name}: {argument} must be finite and greater than 0, got {shown.format(bad)}"):
+        call(getattr(torch_conv, name), torch.zeros(8, 9), bad)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """torch_conv.nn: the filters' modules agree with their functions and kornia's modules; copies, pickles and threads."""
 
-from __future__ import annotations
-
 import copy
 import doctest
 import importlib
@@ -15,7 +13,7 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
-from nn_cases import IMAGE, MODULES, SIGMAS
+from nn_cases import FUNCTIONS, IMAGE, MODULES, SIGMAS
 from strategies import make_image, make_window
 from tolerance import assert_same_bits, assert_within
 
@@ -38,19 +36,6 @@ def test_is_the_function(case):
     assert_same_bits(module(image), expected)
     shown = eval(repr(module), {type(module).__name__: lambda **options: options, "torch": torch})
     assert all(getattr(module, name) == value for name, value in shown.items() if name not in ("kernel", "sigma"))
-
-
-FUNCTIONS = {
-    "Filter2d": "filter2d",
-    "Filter3d": "filter3d",
-    "GaussianBlur2d": "gaussian_blur2d",
-    "GaussianBlur3d": "gaussian_blur3d",
-    "BoxBlur": "box_blur",
-    "Sobel": "sobel",
-    "SpatialGradient": "spatial_gradient",
-    "Laplacian": "laplacian",
-    "UnsharpMask": "unsharp_mask",
-}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -1,7 +1,5 @@
 """torch_conv.nn's convolutions have the parameters, values and gradients of torch.nn's; copies and pickles."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import io

@@ -1,7 +1,5 @@
 """Modules and models where PyTorch takes them: compiled for all sizes, exported, packaged, traced, run in parallel."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

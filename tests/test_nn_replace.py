@@ -1,7 +1,5 @@
 """replace_depthwise: which layers become ours, and that nothing else of a model changes."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

@@ -1,7 +1,5 @@
 """NaN and Inf in an image change the outputs whose windows contain them and no others, with every algorithm."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import witness

@@ -1,7 +1,5 @@
 """Numbers that are given as tensors: a gradient that one requires is found, or the call is refused by name."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of operators holds every registered schema, and every consumer covers the table."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

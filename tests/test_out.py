@@ -1,7 +1,5 @@
 """out=: results written where the caller says, never over the input."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from refusals import refuses

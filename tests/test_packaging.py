@@ -1,7 +1,5 @@
 """The source distribution holds all files that a build reads, and a wheel all that were built, with types."""
 
-from __future__ import annotations
-
 import ast
 import importlib.metadata
 import importlib.util

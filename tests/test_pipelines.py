@@ -1,7 +1,5 @@
 """Every chain of filters against the oracle, in any dtype, layout and border, and the sizes of their Gaussians."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The plans of thousands of calls are those of `plan_sweep.txt.xz`; `plan_sweep.py` describes how to write it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Plans for GPUs that are not there: the variant of each call, within the GPU's limits."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

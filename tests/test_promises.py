@@ -1,7 +1,5 @@
 """docs/promises.md names every function that may take an algorithm whose bits depend on a pixel's position."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """torch_conv.reference itself: against witnesses that share no code with it, and against the functions themselves."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import itertools
@@ -122,21 +120,12 @@ def test_separable_against_numpy(axes, data):
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-10, atol=1e-9)
 
 
-SCIPY = {
-    "constant": "constant",
-    "replicate": "nearest",
-    "reflect": "mirror",
-    "symmetric": "reflect",
-    "circular": "wrap",
-}
-
-
-@pytest.mark.parametrize("border", SCIPY)
+@pytest.mark.parametrize("border", witness.SCIPY)
 def test_filter_against_scipy(border):
     for shape, size in (*(((13, 17), k) for k in ((3, 3), (4, 7), (29, 40))), ((6, 9, 11), (3, 4, 7))):
         image, kernel = make_image(shape, torch.float64), make_window(size, torch.float64)
         got = getattr(reference, f"filter{len(shape)}d")(image, kernel, border, anchor=-1, value=0.5)
-        expected = ndi.correlate(image.numpy(), kernel.numpy(), mode=SCIPY[border], cval=0.5)
+        expected = ndi.correlate(image.numpy(), kernel.numpy(), mode=witness.SCIPY[border], cval=0.5)
         np.testing.assert_allclose(got.numpy(), expected, rtol=1e-11, atol=1e-11)
 
 

@@ -1,7 +1,5 @@
 """`torch-conv report`: the page's contents, a page without other files, and refusals."""
 
-from __future__ import annotations
-
 import html
 import json
 import os

@@ -1,7 +1,5 @@
 """Same bits: a pixel's result depends on its window's values and the algorithm, on nothing else."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -3,8 +3,6 @@
 `test_same_bits` holds chosen calls on the CPU and on GPUs; here functions and their options are drawn at random.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Functions of split images: the bits of the whole image, whatever the cut and the devices."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -10,7 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import ON_TENSOR_CORES
-from splits import IMAGES, PLACES, VOLUMES, assert_same, check, check_random, cuts, devices_at, with_random_splits
+from splits import IMAGES, PLACES, VOLUMES, assert_same, check, check_random, cuts, fixture_at, with_random_splits
 from strategies import (
     BORDERS,
     DTYPES,
@@ -28,10 +26,7 @@ from tolerance import assert_same_bits
 import torch_conv
 from torch_conv import SplitTensor, split
 
-
-@pytest.fixture(scope="module", params=PLACES)
-def devices(request):
-    return devices_at(request.param)
+devices = fixture_at(PLACES)
 
 
 def test_every_function_is_in_the_table():
@@ -138,17 +133,10 @@ def test_owner_of_each_output(devices, padding, stride, k):
     """An output is on the shard of its row: with 'valid' the row of the window's middle."""
     image = make_image((1, 2, 23, 25))
     for dim in (-1, -2):
+        at = image, devices, dim
         for sizes in ([8, 8, image.size(dim) - 16], [1, 0, 2, image.size(dim) - 3]):
-            got = check(
-                lambda x, **kw: torch_conv.filter2d(x, make_window((k, k)), **kw),
-                image,
-                devices,
-                dim,
-                sizes,
-                padding=padding,
-                stride=stride,
-                anchor=k - 1 if padding == "same" else None,
-            )
+            options = {"padding": padding, "stride": stride, "anchor": k - 1 if padding == "same" else None}
+            got = check(lambda x, **kw: torch_conv.filter2d(x, make_window((k, k)), **kw), *at, sizes, **options)
             bounds = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
             middle = (k - 1) // 2 if padding == "valid" else 0
             owners = [owner(o, stride, middle, bounds) for o in range(got.size(dim))]
@@ -161,14 +149,8 @@ def test_windows_larger_than_shards_and_image(devices, border):
     for dim in range(4):
         for sizes in ([1] * image.size(dim), [0, *[1] * image.size(dim), 0]):
             for shape in ((9, 4), (4, 15), (31, 31)):
-                check(
-                    lambda x, s=shape, **kw: torch_conv.filter2d(x, make_window(s).abs(), **kw),
-                    image,
-                    devices,
-                    dim,
-                    sizes,
-                    border_type=border,
-                )
+                filtered = lambda x, s=shape, **kw: torch_conv.filter2d(x, make_window(s).abs(), **kw)  # noqa: E731
+                check(filtered, image, devices, dim, sizes, border_type=border)
             check(IMAGES["gaussian_blur2d wide"], image, devices, dim, sizes, border_type=border)
             check(lambda x, **kw: torch_conv.gaussian_sobel(x, 15, 3.0, **kw), image, devices, dim, sizes)
 
@@ -184,15 +166,8 @@ def test_value_and_one_shard(devices):
     image = make_image((1, 2, 9, 11))
     for n in (1, 2, 9):
         for name in ("filter2d", "filter2d_separable", "gaussian_sobel", "spatial_gradient"):
-            check(
-                IMAGES[name],
-                image,
-                devices,
-                -2,
-                [9 // n] * n if 9 % n == 0 else [5, 4],
-                border_type="constant",
-                value=3.5,
-            )
+            sizes = [9 // n] * n if 9 % n == 0 else [5, 4]
+            check(IMAGES[name], image, devices, -2, sizes, border_type="constant", value=3.5)
 
 
 @settings(max_examples=100)

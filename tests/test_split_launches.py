@@ -1,11 +1,9 @@
 """The launches of a call on shards: copies of rows, windows of other GPUs, and a CUDA graph of them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from kernel_files import run_python
-from splits import GPU_PLACES, IN_PLACE, SLEEP, devices_at
+from splits import GPU_PLACES, IN_PLACE, SLEEP, fixture_at
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
@@ -15,10 +13,7 @@ from torch_conv import split
 pytestmark = pytest.mark.cuda
 OPS = torch.ops.torch_conv
 
-
-@pytest.fixture(scope="module", params=GPU_PLACES)
-def devices(request):
-    return devices_at(request.param)
+devices = fixture_at(GPU_PLACES)
 
 
 def separable_sobel(x):

@@ -3,8 +3,6 @@
 Boundaries of large volumes have launches of their own, which read copies where the windows are deep.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from splits import (
     check,
     check_just_written,
     devices_at,
+    fixture_at,
 )
 from strategies import BORDERS, make_image, make_window
 from tolerance import assert_same_bits
@@ -186,9 +185,7 @@ def test_boundaries_between_shards_of_one_gpu_are_one_launch():
     assert reads_neighbours(lines) == [*(True,), *(False, True, True), *(False, True)]
 
 
-@pytest.fixture(scope="module", params=GPU_PLACES)
-def devices(request):
-    return devices_at(request.param)
+devices = fixture_at(GPU_PLACES)
 
 
 @pytest.fixture(params=["", "1"], ids=["one launch", "side streams"])

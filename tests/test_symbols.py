@@ -1,7 +1,5 @@
 """Numbers and sizes that are symbols: the number of compilations by torch.compile, and sizes that depend on data."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

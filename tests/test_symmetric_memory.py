@@ -1,7 +1,5 @@
 """Exchanges through symmetric memory, simulated on the CPU, and the kernel's handshake on a GPU."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys
@@ -25,7 +23,7 @@ class MeshView:
     def peers(self, mesh_dim: int) -> list[int]:
         return self._peers
 
-    def group(self, mesh_dim: int) -> MeshView:
+    def group(self, mesh_dim: int) -> "MeshView":
         return self  # of no other use here than to count exchanges for it
 
 

@@ -1,7 +1,5 @@
 """Filters by products of matrices: within one rounding of the exact result, for every border, window and position."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from oracle import exact, magnitude
@@ -321,7 +319,7 @@ def test_gradients(cuda, dtype):
     assert_same_bits(image.grad, other.grad)
 
 
-# ---- interleaved channels of separable filters; test_filter2d_hwc.py has those of filter2d ------------------------
+# ---- interleaved channels of separable filters; test_filter2d_formats.py has those of filter2d --------------------
 
 
 def hwc(image, gap=0, start=0, beside=0):

@@ -1,7 +1,5 @@
 """Calls that no CUDA graph can hold: the device's time alone, on a GPU and on one that is played."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from contextlib import contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """The functions inside torch.jit.script, saved and loaded, and the operators called from a script."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -3,8 +3,6 @@
 TORCH_CONV_VARIANT pins one by name, TORCH_CONV_NO_TMA forbids bulk tensor copies.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from oracle import exact, magnitude

@@ -1,7 +1,5 @@
 """Code and documents keep to the words of `vocabulary.py`, and name files that exist."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The kernel of depthwise convolutions' gradients in weight and bias, and which plans deal its work out."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Windows: per sample and per channel, anchors, flips, normalisation, and where they live."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from oracle import check

@@ -7,8 +7,6 @@ With `exact` the float64 result and `scale` the same sum over |taps| * |pixels|,
 The first term is the textbook bound of a chain of that many roundings, so it cannot fail by bad luck.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

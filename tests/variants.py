@@ -1,7 +1,5 @@
 """The variants of every kernel family, calls that it serves, and the comparison of results."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -7,8 +7,6 @@
 their words.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import subprocess

@@ -1,13 +1,18 @@
 """Independent witnesses in NumPy and torch: the same sums another way, to hold torch_conv.reference to account."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np
 import torch.nn.functional as F
 from strategies import as_tuple
 
+SCIPY = {
+    "constant": "constant",
+    "replicate": "nearest",
+    "reflect": "mirror",
+    "symmetric": "reflect",
+    "circular": "wrap",
+}
 PAD_MODES = {
     "constant": "constant",
     "replicate": "edge",

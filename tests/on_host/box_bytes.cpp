@@ -114,8 +114,58 @@ const Case kCases[] = {
   { "box::box_bytes<box::BytePolicy{" #__VA_ARGS__ "}>", box_bytes<BytePolicy{__VA_ARGS__}> }
 #define KERNEL_OF_SHARDS(...) \
   { "box::box_bytes<box::BytePolicy{" #__VA_ARGS__ "}, true>", box_bytes<BytePolicy{__VA_ARGS__}, true> }
+#define WHOLE(h, c, split, rounding, finish, ...) \
+  KERNEL(h, c, split, box::Rounding::rounding, box::Finish::finish, __VA_ARGS__)
+#define SHARDS(h, c, split, rounding, finish, ...) \
+  KERNEL_OF_SHARDS(h, c, split, box::Rounding::rounding, box::Finish::finish, __VA_ARGS__)
 const std::map<std::string, void (*)(ByteArgs)> kKernels = {
-#include "box_bytes_kernels.h"
+    WHOLE(1, 1, 0, once, scale, false, false),
+    WHOLE(1, 1, 0, once, scale, true, true),
+    WHOLE(100, 3, 0, twice, interior, false, false),
+    WHOLE(100, 3, 0, twice, scale, true, false),
+    WHOLE(129, 1, 0, once, scale, true, true),
+    WHOLE(15, 1, 0, once, scale, false, false),
+    WHOLE(15, 1, 0, once, scale, true, false),
+    SHARDS(15, 1, 0, once, scale, true, false),
+    WHOLE(15, 1, 1, once, scale, false, true),
+    WHOLE(15, 1, 1, once, scale, true, true),
+    SHARDS(15, 1, 1, once, scale, true, true),
+    WHOLE(15, 3, 0, once, scale, false, false),
+    WHOLE(15, 3, 0, once, scale, true, false),
+    WHOLE(15, 3, 3, once, scale, true, true),
+    SHARDS(15, 3, 3, once, scale, true, true),
+    WHOLE(190, 1, 0, twice_centred, mean_inside, true, false),
+    WHOLE(200, 1, 5, twice_centred, scale, true, true),
+    SHARDS(200, 1, 5, twice_centred, scale, true, true),
+    WHOLE(255, 1, 0, once_centred, scale, false, false),
+    WHOLE(255, 1, 0, twice, scale, false, false),
+    WHOLE(255, 1, 0, twice, scale, true, false),
+    WHOLE(255, 1, 1, once_centred, scale, true, true),
+    WHOLE(255, 1, 1, twice, scale, true, true),
+    WHOLE(256, 1, 0, twice_centred, scale, true, true),
+    WHOLE(258, 1, 7, twice_centred, scale, true, true),
+    WHOLE(3, 1, 0, clamp, scale, false, false),
+    WHOLE(31, 1, 0, twice, scale, false, false),
+    WHOLE(31, 3, 0, twice, scale, false, false),
+    WHOLE(33, 1, 0, once, scale, true, true),
+    WHOLE(33, 4, 0, once, scale, true, true),
+    WHOLE(37, 1, 0, once, mean_inside, false, false),
+    WHOLE(37, 1, 0, once, scale, false, false),
+    WHOLE(37, 3, 0, once, scale, false, false),
+    WHOLE(500, 1, 0, twice, scale, false, false),
+    WHOLE(6, 1, 0, twice, scale, false, false),
+    WHOLE(64, 1, 0, once, scale, false, false),
+    WHOLE(65, 1, 0, once, scale, false, false),
+    WHOLE(65, 1, 0, once, scale, true, true),
+    WHOLE(65, 2, 0, once, mean_inside, true, false),
+    WHOLE(7, 1, 0, clamp, scale, false, false),
+    WHOLE(7, 1, 0, twice, interior, false, false),
+    WHOLE(7, 1, 0, twice, mean_inside, false, false),
+    SHARDS(7, 1, 2, twice, mean_inside, true, true),
+    WHOLE(7, 1, 5, twice, interior, true, true),
+    SHARDS(7, 1, 5, twice, interior, true, true),
+    WHOLE(7, 3, 6, twice, mean_inside, true, true),
+    WHOLE(9, 1, 0, once, scale, false, false),
 };
 
 constexpr int64_t kN = 1, kSpare = 256;
@@ -203,18 +253,14 @@ bool check_outputs(const Case& k, const Box& p, Memory& to, const std::vector<ui
   const auto kernel = kKernels.find(name);
   if (wrong.empty() && kernel == kKernels.end()) wrong = "no kernel " + name;
   if (wrong.empty()) {
-    wrong = on_host::launch_within(shared, planned, kernel->second,
-                                   byte_args(p, planned, own_config<ByteShape>(planned)));
-    for (int64_t c = 0; c < p.out.c; ++c)
-      for (int64_t y = 0; y < p.out.h; ++y)
-        for (int64_t x = 0; x < p.out.w; ++x) {
-          uint8_t& got = pixel(p.out, c, y, x);
-          const size_t i = (c * h + first + y) * p.out.w + x;
-          if (got != want[i] && wrong.empty())
-            wrong = "(" + std::to_string(c) + ", " + std::to_string(y) + ", " + std::to_string(x) + ") is " +
-                    std::to_string(got) + ", not " + std::to_string(want[i]);
-          got = blank[&got - to.bytes.data()];
-        }
+    wrong =
+        on_host::launch_within(shared, planned, kernel->second, byte_args(p, planned, own_config<ByteShape>(planned)));
+    on_host::each_pixel(p.out, [&](int64_t, int64_t c, int64_t y, int64_t x) {
+      uint8_t& got = pixel(p.out, c, y, x);
+      const size_t i = (c * h + first + y) * p.out.w + x;
+      if (got != want[i] && wrong.empty()) wrong = on_host::difference({c, y, x}, got, want[i]);
+      got = blank[&got - to.bytes.data()];
+    });
     // What is left is what was there before.
     if (wrong.empty() && to.bytes != blank) wrong = "something beside the output was written";
   }
@@ -235,10 +281,10 @@ bool check(const Case& k) {
   std::vector<int64_t> starts{0};
   for (const int64_t rows : k.shards) {
     shards.emplace_back(rows, k.w, k.in, k.hwc, int64_t(shards.size()));
-    const Image& x = shards.back().image;
-    for (int64_t c = 0; c < x.c; ++c)
-      for (int64_t y = 0; y < rows; ++y)
-        for (int64_t at = 0; at < x.w; ++at) pixel(x, c, y, at) = pixel(from.image, c, starts.back() + y, at);
+    const Image& part = shards.back().image;
+    on_host::each_pixel(part, [&](int64_t, int64_t c, int64_t y, int64_t x) {
+      pixel(part, c, y, x) = pixel(from.image, c, starts.back() + y, x);
+    });
     starts.push_back(starts.back() + rows);
   }
   bool right = true;

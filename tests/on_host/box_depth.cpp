@@ -1,9 +1,9 @@
-// The depth passes of floats as their plans launch them, on the host: the bits of sums along z in the kernel family's order
-// (box/order.h), made output by output; nothing is read behind the sums, and nothing written beside the output or the
-// shared memory that the plan asks for.
+// The depth passes of floats as their plans launch them, on the host: the bits of sums along z in the kernel family's
+// order (box/order.h), made output by output; nothing is read behind the sums, and nothing written beside the output or
+// the shared memory that the plan asks for.
 #include "box_floats.h"
-#include "kernels/box/depth/plan.h"
 #include "kernels/box/depth/groups/kernel.cuh"
+#include "kernels/box/depth/plan.h"
 #include "kernels/box/depth/ring/kernel.cuh"
 
 namespace {
@@ -106,17 +106,12 @@ bool check(const Case& k) {
                    .plane_w = k.w,
                    .first_plane = k.first_plane,
                    .whole_d = k.d};
-  const Arch arch{.major = 9,
-                  .minor = 0,
-                  .multiprocessors = 1,
-                  .shared_bytes = k.shared_bytes,
-                  .bytes_per_second = 0,
-                  .bulk_copy = true};
+  const Arch arch{.major = 9, .minor = 0, .multiprocessors = 1, .shared_bytes = k.shared_bytes, .bulk_copy = true};
   const Plan planned = plan_cuda(p, arch, k.variant);
   const auto kernel = kKernels.find(planned.kernels[0].name);
   if (kernel == kKernels.end()) return on_host::report("no such kernel here", "%s", planned.kernels[0].name.c_str());
-  std::string wrong = on_host::launch_within(shared, planned, kernel->second,
-                                             depth_args(p, planned, own_config<DepthConfig>(planned)));
+  std::string wrong =
+      on_host::launch_within(shared, planned, kernel->second, depth_args(p, planned, own_config<DepthConfig>(planned)));
   if (wrong.empty())
     wrong = judge(to, [&](int64_t, int64_t c, int64_t z, int64_t y, int64_t x) {
       return k.sums == D ? output<double>(p, c, z, y, x) : output<float>(p, c, z, y, x);

@@ -97,10 +97,7 @@ std::string judge(const Memory& to, const Want& want) {
   for_each_element(to.image, [&](int64_t n, int64_t c, int64_t z, int64_t y, int64_t x) {
     if (!wrong.empty()) return;
     const double got = get(to.image, n, c, z, y, x), wanted = want(n, c, z, y, x);
-    if (wanted != got) {
-      for (const int64_t axis : {n, c, z, y, x}) wrong += (wrong.empty() ? "(" : ", ") + std::to_string(axis);
-      wrong += ") is " + std::to_string(got) + ", not " + std::to_string(wanted);
-    }
+    if (wanted != got) wrong = on_host::difference({n, c, z, y, x}, got, wanted);
     with_element(to.image, n, c, z, y, x, [&](auto& element) {
       memcpy(&element, to.before.data() + (reinterpret_cast<char*>(&element) - to.bytes.data()), sizeof(element));
     });

@@ -111,8 +111,7 @@ std::string launch(const Fused& p, const Plan& plan) {
     else return map(p.in);
   };
   if (!streams) {
-    on_host::launch(fused_tile<P, T, T, kAligned, kPeers>, grid, plan.threads, image(map_of(tile.box_h())),
-                    args, taps);
+    on_host::launch(fused_tile<P, T, T, kAligned, kPeers>, grid, plan.threads, image(map_of(tile.box_h())), args, taps);
   } else if constexpr (kFitsStreaming<P>) {
     on_host::launch(fused_streaming<P, T, T, kAligned, kPeers>, grid, plan.threads, map_of(streaming.rows)(p.in),
                     image(map_of(1)), args, taps);
@@ -256,5 +255,6 @@ int main() {
   using Edges = Pipeline<Windows<3, 1, Point::each>, Windows<3, 2, Point::polar, Sobel>, Thin>;
   const auto all = [](const auto&... check) { return (on_host::status_of(kCases, check) | ...); };
   return all(check_tile<Gradient, float>, check_tiles<GaussianSobel, float>, check_tile<Tensor, float>,
-             check_tile<Edges, float>, check_tile<GaussianSobel, half_t>, check_tile<Gradient, uint8_t>, check_streaming);
+             check_tile<Edges, float>, check_tile<GaussianSobel, half_t>, check_tile<Gradient, uint8_t>,
+             check_streaming);
 }

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cuda.h"
-#include "runtime/signal.cuh"
-#include "runtime/kernel_deliver.cuh"
 #include "report.h"
+#include "runtime/kernel_deliver.cuh"
+#include "runtime/signal.cuh"
 
 using namespace torch_conv::cuda;
 
@@ -46,11 +46,11 @@ bool check(const Case& k) {
   for (size_t i = 0; i < k.rows.size(); ++i) there.emplace_back(kPlanes * k.rows[i] * kWidth + 1, 77u);
   for (size_t i = 0; i < k.rows.size(); ++i)
     all.copies[i] = {reinterpret_cast<const unsigned char*>(shard.data() + i * kWidth),
-                   reinterpret_cast<unsigned char*>(there[i].data()),
-                   4 * kHeight * kWidth,
-                   4 * k.rows[i] * kWidth,
-                   k.rows[i] * kWidth,
-                   kPlanes};
+                     reinterpret_cast<unsigned char*>(there[i].data()),
+                     4 * kHeight * kWidth,
+                     4 * k.rows[i] * kWidth,
+                     k.rows[i] * kWidth,
+                     kPlanes};
 
   // By rank: its flags, and the word for the kernel. The others have set theirs in this rank's memory.
   std::vector<std::vector<int64_t>> words(k.ranks, std::vector<int64_t>(k.ranks + 1, 0));
@@ -72,8 +72,8 @@ bool check(const Case& k) {
     came = true;
     publish(&words[k.me][last], k.call);
   });
-  on_host::launch(deliver_runs<unsigned>, {k.blocks, unsigned(std::max<size_t>(1, k.rows.size())), 1}, kCopyThreads, all,
-                  handshake);
+  on_host::launch(deliver_runs<unsigned>, {k.blocks, unsigned(std::max<size_t>(1, k.rows.size())), 1}, kCopyThreads,
+                  all, handshake);
   std::string wrong;
   if (k.late && !came) wrong = "it did not wait";
   other.join();

@@ -25,8 +25,8 @@ namespace {
 
 using Kernel = void (*)(TensorMap, MmaArgs, ParamTaps);
 using Kernels = std::map<std::string, Kernel>;
-#define KERNEL(...) \
-  { "direct2d::direct2d_mma<" #__VA_ARGS__ ">", direct2d_mma<__VA_ARGS__> }
+#define KERNEL(T, ...) \
+  { "direct2d::direct2d_mma<" #T ", direct2d::MmaPolicy{" #__VA_ARGS__ "}>", direct2d_mma<T, MmaPolicy{__VA_ARGS__}> }
 
 struct Case {
   Dtype dtype;

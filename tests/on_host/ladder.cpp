@@ -82,9 +82,7 @@ std::string difference(const Case& k, const float* in, const float* taps, const 
       for (int y = 0; y < k.h; ++y)
         for (int x = 0; x < k.w; ++x) {
           const float expected = chain(k, in, taps, z, y, x), got = *out++;
-          if (std::memcmp(&expected, &got, 4) != 0)
-            return "output " + std::to_string(n) + ", " + std::to_string(z) + ", " + std::to_string(y) + ", " +
-                   std::to_string(x) + " is " + std::to_string(got) + ", not " + std::to_string(expected);
+          if (std::memcmp(&expected, &got, 4) != 0) return on_host::difference({n, z, y, x}, got, expected);
         }
   return "";
 }
@@ -126,9 +124,8 @@ bool check(const Case& k) {
       launch_block(rung, grid, k.block, volumes(out), k.kd, k.kh, k.kw, constant);
     });
   if (k.kd == 1 && k.kh == 1)
-    judge("separable3d, x", [&](float* out) {
-      launch_block(ladder3d_pass<'x', kMaxTaps>, grid, k.block, volumes(out), k.kw, constant);
-    });
+    judge("separable3d, x",
+          [&](float* out) { launch_block(ladder3d_pass<'x', kMaxTaps>, grid, k.block, volumes(out), k.kw, constant); });
   return right;
 }
 

@@ -1,5 +1,5 @@
-// dispatch/long_rows.cpp: a filter of rows in parts has the outputs of the filter in one, and every part stays inside the
-// memory of the rows.
+// dispatch/long_rows.cpp: a filter of rows in parts has the outputs of the filter in one, and every part stays inside
+// the memory of the rows.
 #include "dispatch/long_rows.cpp"
 
 #include <cmath>
@@ -57,21 +57,18 @@ float value(const Direct& p, int64_t n, int64_t c, int64_t y, int64_t x) {
     const int64_t at = x + j * s.dilation_x - s.pad_x, m = map_index(at, p.in.w, s.border);
     if (s.border == Border::zero_output && (at < 0 || x + (p.kw - 1) * s.dilation_x - s.pad_x >= p.in.w)) return 0;
     if (m < 0 && s.border != Border::constant) continue;
-    const float* const row = static_cast<const float*>(p.in.data) + n * p.in.stride_n + c * p.in.stride_c +
-                             y * p.in.stride_h;
+    const float* const row =
+        static_cast<const float*>(p.in.data) + n * p.in.stride_n + c * p.in.stride_c + y * p.in.stride_h;
     sum = std::fma(static_cast<const float*>(p.taps.data)[j], m < 0 ? float(s.value) : row[m * p.in.stride_w], sum);
   }
   return sum;
 }
 
 void run(const Direct& p) {
-  const Image& out = p.out;
-  for (int64_t n = 0; n < out.n; ++n)
-    for (int64_t c = 0; c < out.c; ++c)
-      for (int64_t y = 0; y < out.h; ++y)
-        for (int64_t x = 0; x < out.w; ++x)
-          static_cast<float*>(out.data)[n * out.stride_n + c * out.stride_c + y * out.stride_h + x] =
-              value(p, n, c, y, x);
+  on_host::each_pixel(p.out, [&, out = p.out](int64_t n, int64_t c, int64_t y, int64_t x) {
+    float* const row = static_cast<float*>(out.data) + n * out.stride_n + c * out.stride_c + y * out.stride_h;
+    row[x] = value(p, n, c, y, x);
+  });
 }
 
 bool lies_in(const Image& part, const Image& whole, const char* first) {
@@ -87,8 +84,7 @@ bool check(const Case& k) {
   for (float& x : in) x = float(make() % 256);
   for (float& tap : taps) tap = float(make() % 1000) / 4000;
   const auto image = [&](std::vector<float>& x, int64_t width) {
-    Image rows{x.data(),        Dtype::f32, 1,     k.rows, 1, 1, width, k.rows * (width + k.apart),
-               width + k.apart, 0,          width, 1};
+    Image rows{x.data(), Dtype::f32, 1, k.rows, 1, 1, width, k.rows * (width + k.apart), width + k.apart, 0, width, 1};
     if (k.one_channel) std::swap(rows.n, rows.c), std::swap(rows.stride_n, rows.stride_c);
     return rows;
   };

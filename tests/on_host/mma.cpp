@@ -5,70 +5,70 @@
 namespace {
 
 const Kernels kKernels = {
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 1, 1, true, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 1, 1, true, true, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 1, 1, true, false, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 1, 1, true, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{4, 4, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{6, 3, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 11, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{15, 15, 1, 1, true, true, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{2, 14, 1, 1, true, true, false, false}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{5, 5, 1, 1, true, true, false, false}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{7, 7, 1, 1, true, true, true, false}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{12, 13, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{31, 31, 1, 1, true, true, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{17, 20, 1, 1, true, true, false, false}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{21, 29, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 31, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{31, 3, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{1, 1, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{8, 7, 1, 1, true, false, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 1, 1, true, true, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 1, 1, true, true, false, true}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{7, 7, 1, 1, true, true, true, true}),
-    KERNEL(half_t, direct2d::MmaPolicy{15, 15, 1, 1, true, true, true, true}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 1, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 1, 1, false, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 1, 1, false, false, false, true}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{5, 5, 1, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 1, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 1, 1, false, true, false, false}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{7, 7, 1, 1, false, false, false, true}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 1, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{15, 15, 1, 1, false, false, false, true}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{12, 13, 1, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{31, 31, 1, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{4, 7, 1, 1, false, false, false, true}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{4, 7, 1, 1, false, true, false, true}),
+    KERNEL(half_t, 5, 5, 1, 1, true, true, false, false),
+    KERNEL(half_t, 5, 5, 1, 1, true, false, false, false),
+    KERNEL(half_t, 7, 7, 1, 1, true, true, true, false),
+    KERNEL(half_t, 7, 7, 1, 1, true, true, false, false),
+    KERNEL(half_t, 7, 7, 1, 1, true, false, true, false),
+    KERNEL(half_t, 7, 7, 1, 1, true, false, false, false),
+    KERNEL(half_t, 4, 4, 1, 1, true, true, false, false),
+    KERNEL(half_t, 6, 3, 1, 1, true, true, false, false),
+    KERNEL(half_t, 9, 11, 1, 1, true, true, false, false),
+    KERNEL(half_t, 15, 15, 1, 1, true, true, true, false),
+    KERNEL(half_t, 2, 14, 1, 1, true, true, false, false),
+    KERNEL(bhalf_t, 5, 5, 1, 1, true, true, false, false),
+    KERNEL(bhalf_t, 7, 7, 1, 1, true, true, true, false),
+    KERNEL(bhalf_t, 12, 13, 1, 1, true, true, false, false),
+    KERNEL(half_t, 31, 31, 1, 1, true, true, true, false),
+    KERNEL(half_t, 17, 20, 1, 1, true, true, false, false),
+    KERNEL(bhalf_t, 21, 29, 1, 1, true, true, false, false),
+    KERNEL(half_t, 5, 31, 1, 1, true, true, false, false),
+    KERNEL(half_t, 31, 3, 1, 1, true, true, false, false),
+    KERNEL(half_t, 1, 1, 1, 1, true, true, false, false),
+    KERNEL(half_t, 8, 7, 1, 1, true, false, true, false),
+    KERNEL(half_t, 5, 5, 1, 1, true, true, true, false),
+    KERNEL(half_t, 5, 5, 1, 1, true, true, false, true),
+    KERNEL(bhalf_t, 7, 7, 1, 1, true, true, true, true),
+    KERNEL(half_t, 15, 15, 1, 1, true, true, true, true),
+    KERNEL(half_t, 5, 5, 1, 1, false, false, false, false),
+    KERNEL(half_t, 5, 5, 1, 1, false, true, false, false),
+    KERNEL(half_t, 5, 5, 1, 1, false, false, false, true),
+    KERNEL(bhalf_t, 5, 5, 1, 1, false, false, false, false),
+    KERNEL(half_t, 7, 7, 1, 1, false, false, false, false),
+    KERNEL(half_t, 7, 7, 1, 1, false, true, false, false),
+    KERNEL(bhalf_t, 7, 7, 1, 1, false, false, false, true),
+    KERNEL(half_t, 9, 9, 1, 1, false, false, false, false),
+    KERNEL(half_t, 15, 15, 1, 1, false, false, false, true),
+    KERNEL(bhalf_t, 12, 13, 1, 1, false, false, false, false),
+    KERNEL(half_t, 31, 31, 1, 1, false, false, false, false),
+    KERNEL(half_t, 4, 7, 1, 1, false, false, false, true),
+    KERNEL(bhalf_t, 4, 7, 1, 1, false, true, false, true),
     // HWC images.
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 2, 1, true, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 3, 1, true, true, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 3, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 3, 1, true, true, true, true}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 3, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 3, 1, false, false, false, true}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 3, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 4, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 4, 1, true, true, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 2, 1, true, true, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 2, 1, true, true, false, false}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{15, 15, 3, 1, true, true, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{15, 15, 4, 1, true, true, true, true}),
-    KERNEL(half_t, direct2d::MmaPolicy{31, 31, 3, 1, true, true, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{31, 31, 4, 1, false, false, false, false}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{17, 20, 3, 1, true, true, false, false}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{12, 13, 3, 1, false, false, false, false}),
+    KERNEL(half_t, 5, 5, 2, 1, true, false, false, false),
+    KERNEL(half_t, 7, 7, 3, 1, true, true, true, false),
+    KERNEL(half_t, 7, 7, 3, 1, false, false, false, false),
+    KERNEL(half_t, 7, 7, 3, 1, true, true, true, true),
+    KERNEL(half_t, 5, 5, 3, 1, true, true, false, false),
+    KERNEL(half_t, 5, 5, 3, 1, false, false, false, true),
+    KERNEL(half_t, 9, 9, 3, 1, true, true, false, false),
+    KERNEL(half_t, 9, 9, 4, 1, false, false, false, false),
+    KERNEL(half_t, 7, 7, 4, 1, true, true, true, false),
+    KERNEL(half_t, 7, 7, 2, 1, true, true, true, false),
+    KERNEL(half_t, 7, 7, 2, 1, true, true, false, false),
+    KERNEL(bhalf_t, 15, 15, 3, 1, true, true, true, false),
+    KERNEL(half_t, 15, 15, 4, 1, true, true, true, true),
+    KERNEL(half_t, 31, 31, 3, 1, true, true, true, false),
+    KERNEL(half_t, 31, 31, 4, 1, false, false, false, false),
+    KERNEL(bhalf_t, 17, 20, 3, 1, true, true, false, false),
+    KERNEL(bhalf_t, 12, 13, 3, 1, false, false, false, false),
     // ... whose channels have a window each.
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 3, 3, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 3, 3, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 3, 3, true, true, true, true}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{7, 7, 4, 4, true, false, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 2, 2, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{15, 15, 3, 3, true, true, true, false}),
-    KERNEL(bhalf_t, direct2d::MmaPolicy{31, 31, 4, 4, true, true, true, false}),
+    KERNEL(half_t, 5, 5, 3, 3, true, true, false, false),
+    KERNEL(half_t, 5, 5, 3, 3, false, false, false, false),
+    KERNEL(half_t, 7, 7, 3, 3, true, true, true, true),
+    KERNEL(bhalf_t, 7, 7, 4, 4, true, false, true, false),
+    KERNEL(half_t, 9, 9, 2, 2, true, true, false, false),
+    KERNEL(half_t, 15, 15, 3, 3, true, true, true, false),
+    KERNEL(bhalf_t, 31, 31, 4, 4, true, true, true, false),
 };
 
 const Case kCases[] = {
@@ -182,9 +182,7 @@ std::string judge(const Direct& p, const Image& whole, int64_t first, const floa
   const double sums = (4.0 * p.kh * p.kw + 64) * std::ldexp(1, -24) * scale;
   const bool close = std::isfinite(sum) ? std::abs(got - sum) <= sums + std::max(unit * (std::abs(sum) + sums), 3e-8)
                                         : !std::isfinite(got);
-  if (close) return "";
-  return "(" + std::to_string(n) + ", " + std::to_string(c) + ", " + std::to_string(y) + ", " + std::to_string(x) +
-         ") is " + std::to_string(got) + ", not " + std::to_string(sum);
+  return close ? "" : on_host::difference({n, c, y, x}, got, sum);
 }
 
 bool check(const Case& k) {
@@ -198,10 +196,7 @@ bool check(const Case& k) {
   };
   const Image in = rows(k.above, k.h);
   const Image out = image_of(k.dtype, k.n, k.c, k.h - k.fewer_h, k.w - k.fewer_w, k.out_gap, k.hwc);
-  for (int64_t n = 0; n < in.n; ++n)
-    for (int64_t c = 0; c < in.c; ++c)
-      for (int64_t y = 0; y < whole.h; ++y)
-        for (int64_t x = 0; x < in.w; ++x) set(whole, n, c, y, x, normal(make));
+  on_host::each_pixel(whole, [&](auto... at) { set(whole, at..., normal(make)); });
   if (k.special)
     for (int64_t c = 0; c < in.c; ++c) set(in, 0, c, in.h / 3, in.w / 2, float(k.special));
   const int64_t windows = k.own_windows ? k.n * k.c : 1, taps = k.kh * k.kw;
@@ -227,11 +222,10 @@ bool check(const Case& k) {
   std::string name = "no kernel", wrong = launch(kKernels, p, name);
   if (wrong.empty()) {
     if (!k.special && on_host::votes > 0) wrong = "sums that are not finite";  // which chains would hide
-    for (int64_t n = 0; n < out.n; ++n)
-      for (int64_t c = 0; c < out.c; ++c)
-        for (int64_t y = 0; y < out.h; ++y)
-          for (int64_t x = 0; x < out.w && wrong.empty(); ++x)
-            wrong = judge(p, whole, k.above, window.data() + (k.own_windows ? (n * k.c + c) * taps : 0), n, c, y, x);
+    on_host::each_pixel(out, [&](int64_t n, int64_t c, int64_t y, int64_t x) {
+      const float* const own = window.data() + (k.own_windows ? (n * k.c + c) * taps : 0);
+      if (wrong.empty()) wrong = judge(p, whole, k.above, own, n, c, y, x);
+    });
     if (wrong.empty() && !gaps_untouched(out)) wrong = "memory beside the image is written";
   }
   return report(name, k, wrong);

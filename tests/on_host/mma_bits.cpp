@@ -3,45 +3,22 @@
 
 namespace {
 
+// A kernel for each alignment of images and of results.
+#define KERNELS(packed, ...)                                                                                       \
+  KERNEL(half_t, __VA_ARGS__, true, true, packed, false), KERNEL(half_t, __VA_ARGS__, true, false, packed, false), \
+      KERNEL(half_t, __VA_ARGS__, false, true, false, false), KERNEL(half_t, __VA_ARGS__, false, false, false, false)
 const Kernels kKernels = {
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 1, 1, true, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 1, 1, true, true, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 1, 1, true, false, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{4, 4, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 1, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 1, 1, false, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 1, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 1, 1, false, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 1, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 1, 1, true, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 1, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 1, 1, false, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{4, 4, 1, 1, true, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{4, 4, 1, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{4, 4, 1, 1, false, true, false, false}),
+    KERNELS(false, 5, 5, 1, 1),
+    KERNELS(true, 7, 7, 1, 1),
+    KERNELS(false, 4, 4, 1, 1),
+    KERNELS(false, 9, 9, 1, 1),
     // HWC images.
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 2, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 2, 1, true, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 2, 1, false, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{5, 5, 2, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{4, 4, 2, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{4, 4, 2, 1, true, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{4, 4, 2, 1, false, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{4, 4, 2, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 3, 1, true, true, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 3, 1, true, false, true, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 3, 1, false, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{7, 7, 3, 1, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 4, 1, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 4, 1, true, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 4, 1, false, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 4, 1, false, false, false, false}),
+    KERNELS(false, 5, 5, 2, 1),
+    KERNELS(false, 4, 4, 2, 1),
+    KERNELS(true, 7, 7, 3, 1),
+    KERNELS(false, 9, 9, 4, 1),
     // ... whose channels have a window each.
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 4, 4, true, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 4, 4, false, false, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 4, 4, false, true, false, false}),
-    KERNEL(half_t, direct2d::MmaPolicy{9, 9, 4, 4, true, false, false, false}),
+    KERNELS(false, 9, 9, 4, 4),
 };
 
 // The bits do not depend on where rows start nor on the layout: images and results on 16 bytes, or with three elements
@@ -59,9 +36,7 @@ bool check_same_bits(Case k) {
     const Image in = image_of(k.dtype, k.n, k.c, k.h, k.w, k.in_gap, k.hwc);
     const Image out = image_of(k.dtype, k.n, k.c, k.h, k.w, k.out_gap, k.hwc);
     for (size_t i = 0; i < window.size(); ++i) window[i] = normal(make) / 1000 * std::exp2f(float(i / taps) * 5);
-    for (int64_t c = 0; c < in.c; ++c)
-      for (int64_t y = 0; y < in.h; ++y)
-        for (int64_t x = 0; x < in.w; ++x) set(in, 0, c, y, x, normal(make));
+    on_host::each_pixel(in, [&](auto... at) { set(in, at..., normal(make)); });
     if (k.special) set(in, 0, 0, in.h / 3, in.w / 2, float(k.special)), set(in, 0, 0, 0, 0, float(k.special));
     const Direct p{.in = in,
                    .out = out,
@@ -75,12 +50,10 @@ bool check_same_bits(Case k) {
     std::string name = "no kernel", wrong = launch(kKernels, p, name);
     if (wrong.empty() && !k.special && on_host::votes > 0) wrong = "sums that are not finite";
     std::vector<uint16_t> bits;
-    for (int64_t c = 0; c < out.c; ++c)
-      for (int64_t y = 0; y < out.h; ++y)
-        for (int64_t x = 0; x < out.w; ++x) {
-          const uint16_t one = static_cast<uint16_t*>(out.data)[c * out.stride_c + y * out.stride_h + x * out.stride_w];
-          bits.push_back(std::isnan(get(out, 0, c, y, x)) ? kUntouched : one);
-        }
+    on_host::each_pixel(out, [&](int64_t n, int64_t c, int64_t y, int64_t x) {
+      const uint16_t one = static_cast<uint16_t*>(out.data)[c * out.stride_c + y * out.stride_h + x * out.stride_w];
+      bits.push_back(std::isnan(get(out, n, c, y, x)) ? kUntouched : one);
+    });
     if (first.empty()) first = bits;
     if (wrong.empty() && bits != first) wrong = "other bits than on 16 bytes";
     right = report(name, k, wrong) && right;

@@ -1,5 +1,5 @@
-// The kernels of csrc/kernels/overlap_save as their plans launch them, on the host: tiles against the border map, and the
-// outputs of tiles whose sums are made here, against direct sums. Some sums are not finite; all others are off by a
+// The kernels of csrc/kernels/overlap_save as their plans launch them, on the host: tiles against the border map, and
+// the outputs of tiles whose sums are made here, against direct sums. Some sums are not finite; all others are off by a
 // part of the tile's largest pixel, as those of a transform are.
 #include "cuda.h"
 #include "report.h"
@@ -185,8 +185,7 @@ std::string wrong_of(const Case& k, int read_rows) {
           const float allowed = 1e-4f * (1 + std::abs(expected) + (near ? std::abs(k.far) : 0));
           const bool alike = std::abs(got - expected) <= allowed;
           if (!alike && !(std::isnan(got) && std::isnan(expected)))
-            return "output " + std::to_string(y) + ", " + std::to_string(x) + " is " + std::to_string(got) + ", not " +
-                   std::to_string(expected);
+            return on_host::difference({n, c, y, x}, got, expected);
         }
   return "";
 }

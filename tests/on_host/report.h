@@ -1,7 +1,9 @@
 // What a program here prints of its cases, and its exit status.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <string>
 
 namespace on_host {
@@ -13,6 +15,23 @@ bool report(const std::string& wrong, const char* what, const Args&... args) {
   std::printf(": %s\n", wrong.empty() ? "right" : wrong.c_str());
   std::fflush(stdout);
   return wrong.empty();
+}
+
+// A result at these positions that is not what is wanted.
+template <typename Got, typename Want>
+std::string difference(std::initializer_list<int64_t> at, Got got, Want want) {
+  std::string text;
+  for (const int64_t axis : at) text += (text.empty() ? "(" : ", ") + std::to_string(axis);
+  return text + ") is " + std::to_string(got) + ", not " + std::to_string(want);
+}
+
+// use(n, c, y, x) for every pixel.
+template <typename Image, typename Use>
+void each_pixel(const Image& image, const Use& use) {
+  for (int64_t n = 0; n < image.n; ++n)
+    for (int64_t c = 0; c < image.c; ++c)
+      for (int64_t y = 0; y < image.h; ++y)
+        for (int64_t x = 0; x < image.w; ++x) use(n, c, y, x);
 }
 
 // Checks all cases, also behind one that is wrong.

@@ -136,9 +136,7 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
           const T want = from_acc<T>(k.border == Border::zero_output && !fits ? 0.f : sum);
           T& got = to.at(n, c, y, x);
           if (memcmp(&got, &want, sizeof(T)) != 0)
-            wrong = "(" + std::to_string(n) + ", " + std::to_string(c) + ", " + std::to_string(y) + ", " +
-                    std::to_string(x) + ") is " + std::to_string(to_acc<float>(got)) + ", not " +
-                    std::to_string(to_acc<float>(want));
+            wrong = difference({n, c, y, x}, to_acc<float>(got), to_acc<float>(want));
           got = from_acc<T>(7.f);
         }
     }

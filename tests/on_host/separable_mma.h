@@ -211,9 +211,7 @@ std::string judge(const Separable& p, const Image& whole, int64_t first, const f
   const double sums = (4.0 * (p.kh + p.kw) + (p.in.dtype == Dtype::bf16 ? 576 : 64)) * std::ldexp(1, -24) * scale;
   const bool close = std::isfinite(sum) ? std::abs(got - sum) <= sums + std::max(unit * (std::abs(sum) + sums), least)
                                         : !std::isfinite(got);
-  if (close) return "";
-  return "(" + std::to_string(n) + ", " + std::to_string(c) + ", " + std::to_string(y) + ", " + std::to_string(x) +
-         ") is " + std::to_string(got) + ", not " + std::to_string(sum);
+  return close ? "" : on_host::difference({n, c, y, x}, got, sum);
 }
 
 // Launches the kernel that the plan names, in segments of so many chunks; what is wrong, if that cannot be.
@@ -247,11 +245,9 @@ struct Images {
         out(image_of(k.dtype, k.n, k.c, k.h - k.fewer_h, k.w - k.fewer_w, out_gap, hwc)) {
     std::mt19937 make(1);
     std::normal_distribution<float> normal;
-    for (int64_t n = 0; n < in.n; ++n)
-      for (int64_t c = 0; c < in.c; ++c)
-        for (int64_t y = 0; y < whole.h; ++y)
-          for (int64_t x = 0; x < in.w; ++x)
-            set(whole, n, c, y, x, k.dtype == U ? float(make() % 256) : std::abs(normal(make)) + .01f);
+    on_host::each_pixel(whole, [&](auto... at) {
+      set(whole, at..., k.dtype == U ? float(make() % 256) : std::abs(normal(make)) + .01f);
+    });
     if (k.special && k.dtype != U) set(in, 0, 0, in.h / 3, in.w / 2, float(k.special));
   }
   Image rows(int64_t first, int64_t count) const {
@@ -281,15 +277,13 @@ std::string run(const Case& k, const Images& images, const Taps2& windows, std::
   if (wrong.empty() && !k.special && on_host::votes > 0) wrong = "sums that are not finite";  // which chains would hide
   if (wrong.empty() && !gaps_untouched(out)) wrong = "memory beside the image is written";
   outputs.clear();
-  for (int64_t n = 0; n < out.n; ++n)
-    for (int64_t c = 0; c < out.c; ++c)
-      for (int64_t y = 0; y < out.h; ++y)
-        for (int64_t x = 0; x < out.w && wrong.empty(); ++x) {
-          const int64_t own = k.own_windows ? n * k.c + c : 0;
-          const float *tx = windows[0].data() + own * k.kw, *ty = windows[1].data() + own * k.kh;
-          if (judged) wrong = judge(p, images.whole, k.above, tx, ty, n, c, y, x);
-          outputs.push_back(get(out, n, c, y, x));
-        }
+  on_host::each_pixel(out, [&](int64_t n, int64_t c, int64_t y, int64_t x) {
+    if (!wrong.empty()) return;
+    const int64_t own = k.own_windows ? n * k.c + c : 0;
+    const float *tx = windows[0].data() + own * k.kw, *ty = windows[1].data() + own * k.kh;
+    if (judged) wrong = judge(p, images.whole, k.above, tx, ty, n, c, y, x);
+    outputs.push_back(get(out, n, c, y, x));
+  });
   return wrong;
 }
 

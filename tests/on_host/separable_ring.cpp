@@ -1,8 +1,8 @@
 // separable2d's RING as its plan launches it, on the host: the bits of the row chain and the column chain, and nothing
 // written beside the output.
-#include "separable_chain.h"
 #include "kernels/separable2d/ring/kernel.cuh"
 #include "kernels/separable2d/ring/plan.h"
+#include "separable_chain.h"
 
 namespace {
 
@@ -11,8 +11,8 @@ using namespace on_host;
 using Kernel = void (*)(RingParams, TensorMap);
 #define KERNEL(...) \
   { "separable2d::separable_ring<separable2d::RingPolicy{" #__VA_ARGS__ "}>", separable_ring<RingPolicy{__VA_ARGS__}> }
-#define KERNELS(kh, kw, skew, pixel)                                                       \
-  KERNEL(kh, kw, skew, pixel, true, true), KERNEL(kh, kw, skew, pixel, false, true),       \
+#define KERNELS(kh, kw, skew, pixel)                                                 \
+  KERNEL(kh, kw, skew, pixel, true, true), KERNEL(kh, kw, skew, pixel, false, true), \
       KERNEL(kh, kw, 0, pixel, true, false), KERNEL(kh, kw, 0, pixel, false, false)
 const std::map<std::string, Kernel> kKernels = {
     KERNELS(15, 15, 1, 1), KERNELS(31, 31, 1, 1), KERNELS(63, 63, 1, 1), KERNELS(47, 15, 1, 1), KERNELS(15, 47, 1, 1),
@@ -84,6 +84,6 @@ int main() {
   const auto each = [](const auto& check) {
     return [check](const Case& k) { return with_taps(k, [&](bool on_host) { return check(k, on_host); }); };
   };
-  return status_of(kCases, each(bulk)) | status_of(kCases, each(loads<0>)) |
-         status_of(kCases, each(loads<3>)) | status_of(kLarge, each(loads<1>));
+  return status_of(kCases, each(bulk)) | status_of(kCases, each(loads<0>)) | status_of(kCases, each(loads<3>)) |
+         status_of(kLarge, each(loads<1>));
 }

@@ -1,5 +1,5 @@
-// separable3d's STREAMING as its plan launches it, on the host: the bits of the chains along x, y and z, and nothing written
-// beside the output. Also of shards that read the planes of others where they lie.
+// separable3d's STREAMING as its plan launches it, on the host: the bits of the chains along x, y and z, and nothing
+// written beside the output. Also of shards that read the planes of others where they lie.
 #include <cstring>
 #include <map>
 #include <random>
@@ -12,8 +12,8 @@ using std::fma;
 using std::fmaf;
 #undef __shared__
 #define __shared__
-#include "kernels/separable3d/streaming/kernel.cuh"
 #include "kernels/separable3d/plan.h"
+#include "kernels/separable3d/streaming/kernel.cuh"
 
 namespace torch_conv::separable3d {
 alignas(128) unsigned char shared[1 << 18];
@@ -147,12 +147,7 @@ bool check(const Case& k) {
                     .kw = k.k,
                     .place = {.pad_z = pad, .pad_y = pad, .pad_x = pad, .border = k.border, .value = k.value},
                     .peers = {k.above ? above.image : Image{}, k.below ? below.image : Image{}}};
-  const Arch arch{.major = 9,
-                  .minor = 0,
-                  .multiprocessors = 3,
-                  .shared_bytes = 232448,
-                  .bytes_per_second = 0,
-                  .bulk_copy = true};
+  const Arch arch{.major = 9, .minor = 0, .multiprocessors = 3, .shared_bytes = 232448, .bulk_copy = true};
   const Plan planned = plan_cuda(p, arch, k.bulk ? "streaming" : "streaming_unaligned");
   std::string wrong = planned.variant ? "" : planned.why;
   const auto launch = [&](const auto& kernels, const auto& maps) {
@@ -185,7 +180,8 @@ bool check(const Case& k) {
           float sum = 0;
           for (int64_t j = 0; j < k.k; ++j) {
             const int64_t mx = map_index(x + j - pad, k.w, k.border);
-            sum = std::fma(tap(0, j), mz < 0 || my < 0 || mx < 0 ? float(k.value) : pixel(c, mz - k.above, my, mx), sum);
+            sum =
+                std::fma(tap(0, j), mz < 0 || my < 0 || mx < 0 ? float(k.value) : pixel(c, mz - k.above, my, mx), sum);
           }
           across[(z * h + y) * w + x] = sum;
         }
@@ -204,9 +200,7 @@ bool check(const Case& k) {
           for (int64_t l = 0; l < k.k; ++l) want = std::fma(tap(2, l), down[((z + l) * p.out.h + y) * w + x], want);
           if (k.border == Border::zero_output && !(fits(z + k.above, planes) && fits(y, k.h) && fits(x, k.w))) want = 0;
           float& got = to.at(c, z, y, x);
-          if (got != want)
-            wrong = "(" + std::to_string(c) + ", " + std::to_string(z) + ", " + std::to_string(y) + ", " +
-                    std::to_string(x) + ") is " + std::to_string(got) + ", not " + std::to_string(want);
+          if (got != want) wrong = on_host::difference({c, z, y, x}, got, want);
           got = -7;
         }
   }

@@ -1,5 +1,5 @@
-// The fused family's STREAMING as its plan launches it, on the host: the bits of the sums one by one, and nothing written
-// beside the output.
+// The fused family's STREAMING as its plan launches it, on the host: the bits of the sums one by one, and nothing
+// written beside the output.
 #include <map>
 #include <random>
 #include <string>
@@ -8,8 +8,8 @@
 #include "report.h"
 #undef __shared__
 #define __shared__
-#include "kernels/fused/streaming/kernel.cuh"
 #include "kernels/fused/plan.h"
+#include "kernels/fused/streaming/kernel.cuh"
 
 namespace torch_conv::fused {
 alignas(128) unsigned char shared[1 << 17];
@@ -128,10 +128,9 @@ bool check(const Case& k) {
   std::mt19937 make(1);
   const int64_t lost = k.valid ? k.k - 1 : 0;
   Memory from(k.in, k.h, k.w), to(k.out, k.h - lost, k.w - lost);
-  for (int64_t c = 0; c < 2; ++c)
-    for (int64_t y = 0; y < k.h; ++y)
-      for (int64_t x = 0; x < k.w; ++x)
-        with_pixel(from.image, c, y, x, [&](auto& p) { p = from_acc<std::decay_t<decltype(p)>>(float(make() % 256)); });
+  on_host::each_pixel(from.image, [&](int64_t, auto... at) {
+    with_pixel(from.image, at..., [&](auto& p) { p = from_acc<std::decay_t<decltype(p)>>(float(make() % 256)); });
+  });
   std::vector<float> taps(4 * k.k);
   for (float& tap : taps) tap = float(make() % 1000) / 1000 / k.k;
   Stage stage{.windows = 2, .kd = 1, .kh = k.k, .kw = k.k, .point = Point::sum};
@@ -149,12 +148,8 @@ bool check(const Case& k) {
           .valid = k.valid,
           .stride = 1,
           .wanted = false};
-  const Arch arch{.major = 9,
-                  .minor = 0,
-                  .multiprocessors = k.multiprocessors,
-                  .shared_bytes = 232448,
-                  .bytes_per_second = 0,
-                  .bulk_copy = true};
+  const Arch arch{
+      .major = 9, .minor = 0, .multiprocessors = k.multiprocessors, .shared_bytes = 232448, .bulk_copy = true};
   const Plan planned = plan_cuda(p, arch, "streaming");
   std::string wrong = planned.variant ? "" : planned.why;
   const std::string name = wrong.empty() ? planned.kernels[0].name : "no kernel";
@@ -168,15 +163,11 @@ bool check(const Case& k) {
     memset(shared, 0xff, sizeof(shared));
     kKernels.at(name)(planned, tma::map_of(p.in, s.pitch(bytes) * bytes / 4, s.rows),
                       tma::map_of(p.in, s.pitch(bytes) * bytes / 4, 1), args_of(p, planned, config), packed);
-    for (int64_t c = 0; c < 2; ++c)
-      for (int64_t y = 0; y < p.out.h; ++y)
-        for (int64_t x = 0; x < p.out.w && wrong.empty(); ++x) {
-          const float want = chain(p, c, y, x), got = get(p.out, c, y, x);
-          if (want != got)
-            wrong = "(" + std::to_string(c) + ", " + std::to_string(y) + ", " + std::to_string(x) + ") is " +
-                    std::to_string(got) + ", not " + std::to_string(want);
-          with_pixel(p.out, c, y, x, [](auto& pixel) { memset(&pixel, 0, sizeof(pixel)); });
-        }
+    on_host::each_pixel(p.out, [&](int64_t, int64_t c, int64_t y, int64_t x) {
+      const float want = chain(p, c, y, x), got = get(p.out, c, y, x);
+      if (want != got && wrong.empty()) wrong = on_host::difference({c, y, x}, got, want);
+      with_pixel(p.out, c, y, x, [](auto& pixel) { memset(&pixel, 0, sizeof(pixel)); });
+    });
     // What is left is what was there before, but for the results.
     Memory blank(k.out, p.out.h, p.out.w);
     const char* was = static_cast<const char*>(blank.image.data);

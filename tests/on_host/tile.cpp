@@ -1,17 +1,16 @@
 // direct2d's TILE without bulk copies, of rows that start anywhere, on the host: the bits of the plain chain, and not a
 // byte read beyond the image's memory, behind which no page stands.
-#include <sys/mman.h>
-
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "guarded.h"
 #include "report.h"
 #undef __shared__
 #define __shared__
-#include "kernels/direct2d/tile/kernel.cuh"
 #include "kernels/direct2d/plan.h"
+#include "kernels/direct2d/tile/kernel.cuh"
 
 namespace torch_conv::direct2d {
 alignas(128) unsigned char shared_bytes[1 << 17];
@@ -26,24 +25,17 @@ using Kernel = void (*)(TensorMap, PlaneArgs, ParamTaps);
 const std::map<std::string, Kernel> kKernels = {
 #define KERNEL(...) \
   { "direct2d::direct2d_tile<" #__VA_ARGS__ ">", direct2d_tile<__VA_ARGS__> }
-    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{3, 3, 1, 1, 1, false, false, false, false, 0}),
-    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{5, 5, 1, 1, 1, false, false, false, false, 0}),
-    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{3, 3, 1, 1, 2, false, false, false, false, 0}),
-    KERNEL(uint8_t, float, direct2d::TilePolicy{3, 3, 1, 1, 1, false, false, false, false, 0}),
-    KERNEL(half_t, half_t, direct2d::TilePolicy{3, 3, 1, 1, 1, false, false, false, false, 0}),
-    KERNEL(half_t, half_t, direct2d::TilePolicy{5, 4, 1, 1, 2, false, false, false, false, 0}),
-    KERNEL(half_t, half_t, direct2d::TilePolicy{9, 9, 1, 1, 2, false, false, false, false, 0}),
-    KERNEL(float, float, direct2d::TilePolicy{3, 3, 1, 1, 1, false, false, false, false, 0}),
-    KERNEL(float, float, direct2d::TilePolicy{5, 5, 1, 1, 2, false, false, false, false, 0}),
-    KERNEL(float, float, direct2d::TilePolicy{5, 5, 2, 2, 1, false, false, false, false, 0}),
-    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{3, 3, 1, 2, 1, false, false, false, false, 2}),
-    KERNEL(uint8_t, float, direct2d::TilePolicy{3, 3, 1, 2, 1, false, false, false, false, 2}),
-    KERNEL(half_t, half_t, direct2d::TilePolicy{3, 5, 1, 2, 1, false, false, false, false, 2}),
-    KERNEL(half_t, half_t, direct2d::TilePolicy{7, 5, 1, 2, 1, false, false, false, false, 2}),
-    KERNEL(float, float, direct2d::TilePolicy{3, 3, 1, 2, 1, false, false, false, false, 2}),
-    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{3, 3, 1, 3, 1, false, false, false, false, 3}),
-    KERNEL(half_t, half_t, direct2d::TilePolicy{3, 3, 1, 3, 1, false, false, false, false, 3}),
-    KERNEL(uint8_t, uint8_t, direct2d::TilePolicy{3, 3, 1, 4, 1, false, false, false, false, 4}),
+#define TILE(T, Out, own, ...) KERNEL(T, Out, direct2d::TilePolicy{__VA_ARGS__, false, false, false, false, own})
+    TILE(uint8_t, uint8_t, 0, 3, 3, 1, 1, 1), TILE(uint8_t, uint8_t, 0, 5, 5, 1, 1, 1),
+    TILE(uint8_t, uint8_t, 0, 3, 3, 1, 1, 2), TILE(uint8_t, float, 0, 3, 3, 1, 1, 1),
+    TILE(half_t, half_t, 0, 3, 3, 1, 1, 1),   TILE(half_t, half_t, 0, 5, 4, 1, 1, 2),
+    TILE(half_t, half_t, 0, 9, 9, 1, 1, 2),   TILE(float, float, 0, 3, 3, 1, 1, 1),
+    TILE(float, float, 0, 5, 5, 1, 1, 2),     TILE(float, float, 0, 5, 5, 2, 2, 1),
+    TILE(uint8_t, uint8_t, 2, 3, 3, 1, 2, 1), TILE(uint8_t, float, 2, 3, 3, 1, 2, 1),
+    TILE(half_t, half_t, 2, 3, 5, 1, 2, 1),   TILE(half_t, half_t, 2, 7, 5, 1, 2, 1),
+    TILE(float, float, 2, 3, 3, 1, 2, 1),     TILE(uint8_t, uint8_t, 3, 3, 3, 1, 3, 1),
+    TILE(half_t, half_t, 3, 3, 3, 1, 3, 1),   TILE(uint8_t, uint8_t, 4, 3, 3, 1, 4, 1),
+#undef TILE
 #undef KERNEL
 };
 
@@ -88,20 +80,10 @@ const Case kCases[] = {
     {Dtype::u8, Dtype::u8, 25, 133, 3, 3, 1, 1, Border::circular, 4, 77},
 };
 
-// `bytes` of memory that end where a page begins that nobody may touch.
-void* before_a_gap(int64_t bytes) {
-  const int64_t page = 4096, size = round_up(bytes, page);
-  char* const start =
-      static_cast<char*>(mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  mprotect(start + size, page, PROT_NONE);
-  return start + size - bytes;
-}
-
 Image image_of(Dtype dtype, int64_t c, int64_t h, int64_t w, bool side_by_side) {
   const int64_t bytes = c * h * w * size_of(dtype);
-  // Memory of images starts on 16 bytes, wherever their rows do.
-  char* const data = static_cast<char*>(before_a_gap(bytes));
-  void* const first = data - reinterpret_cast<uintptr_t>(data) % size_of(dtype);
+  const std::span<char> memory = on_host::guarded_memory(bytes, char(0));
+  void* const first = memory.data() + (memory.size() - bytes);
   if (side_by_side) return {first, dtype, 1, c, 1, h, w, c * h * w, 1, 0, c * w, c};
   return {first, dtype, 1, c, 1, h, w, c * h * w, h * w, 0, w, 1};
 }
@@ -142,10 +124,9 @@ bool check(const Case& k) {
   const Image in = image_of(k.in, channels, k.h, k.w, k.own);
   const int64_t width = ceil_div(k.w - k.inside, k.stride);
   const Image out = image_of(k.out, channels, ceil_div(k.h, k.stride), width, k.own);
-  for (int64_t c = 0; c < channels; ++c)
-    for (int64_t y = 0; y < k.h; ++y)
-      for (int64_t x = 0; x < k.w; ++x)
-        with_pixel(in, c, y, x, [&](auto& p) { p = from_acc<std::decay_t<decltype(p)>>(float(make() % 256)); });
+  on_host::each_pixel(in, [&](int64_t, auto... at) {
+    with_pixel(in, at..., [&](auto& p) { p = from_acc<std::decay_t<decltype(p)>>(float(make() % 256)); });
+  });
   std::vector<float> taps(k.kh * k.kw * (k.own ? channels : 1));
   for (float& tap : taps) tap = float(make() % 1000) / 4000;
   const Direct p{.in = in,
@@ -174,12 +155,10 @@ bool check(const Case& k) {
     on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, TensorMap{},
                     plane_args(p, k.own ? flatten_channels(p, channels) : p, plan, config.lead, config.overlap),
                     ParamTaps::of(p));
-    for (int64_t c = 0; c < channels; ++c)
-      for (int64_t y = 0; y < out.h; ++y)
-        for (int64_t x = 0; x < out.w && wrong.empty(); ++x)
-          if (const float want = chain(p, taps.data(), c, y, x), got = get(out, c, y, x); want != got)
-            wrong = "(" + std::to_string(c) + ", " + std::to_string(y) + ", " + std::to_string(x) + ") is " +
-                    std::to_string(got) + ", not " + std::to_string(want);
+    on_host::each_pixel(out, [&](int64_t, int64_t c, int64_t y, int64_t x) {
+      const float want = chain(p, taps.data(), c, y, x), got = get(out, c, y, x);
+      if (want != got && wrong.empty()) wrong = on_host::difference({c, y, x}, got, want);
+    });
   }
   return on_host::report(wrong, "%s %lldx%lld %s", name.c_str(), (long long)k.h, (long long)k.w, name_of(k.border));
 }

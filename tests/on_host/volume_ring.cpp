@@ -8,8 +8,8 @@
 #include "cuda.h"
 #include "report.h"
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-#include "kernels/direct3d/streaming/ring.cuh"
 #include "kernels/direct3d/plan.h"
+#include "kernels/direct3d/streaming/ring.cuh"
 
 using namespace torch_conv;
 using namespace torch_conv::direct3d;
@@ -70,8 +70,7 @@ void look(Map map, Map side, VolumeArgs a, Wrong* wrong) {
         const float want = z < 0 || y < 0 || x < 0 ? outside : plane[y * whole.stride_h + x];
         const float got = ring[slot * At::elements + At::at(r, i)];
         if (want != got && !std::exchange(wrong->any, true))
-          wrong->what = "plane " + std::to_string(bz + q) + ", row " + std::to_string(by + r) + ", column " +
-                        std::to_string(bx + i) + " is " + std::to_string(got) + ", not " + std::to_string(want);
+          wrong->what = on_host::difference({bz + q, by + r, bx + i}, got, want);
       }
     tma::warp_arrive(empty + slot);
   }
@@ -86,17 +85,28 @@ struct Case {
 };
 
 const Case kCases[] = {
-    {9, 40, 256, 3, Border::circular},       {6, 33, 300, 3, Border::circular},
-    {5, 70, 515, 3, Border::circular},       {5, 40, 130, 3, Border::circular},
-    {3, 2, 5, 3, Border::circular},          {1, 1, 1, 3, Border::circular},
-    {6, 33, 300, 3, Border::circular, 0},    {6, 33, 300, 3, Border::circular, 2},
-    {6, 33, 300, 3, Border::circular, 2, 1}, {7, 50, 140, 5, Border::circular},
-    {7, 50, 140, 5, Border::circular, 4},    {8, 29, 150, 7, Border::circular},
-    {8, 17, 129, 7, Border::circular, 1},    {4, 3, 4, 7, Border::circular},
-    {6, 33, 300, 3, Border::reflect},        {7, 50, 140, 5, Border::symmetric, 1},
-    {8, 17, 129, 7, Border::reflect, 6},     {8, 17, 129, 7, Border::replicate},
-    {6, 33, 300, 3, Border::constant},       {7, 50, 140, 5, Border::constant, 3},
-    {8, 17, 129, 7, Border::zero_output},    {8, 29, 150, 7, Border::constant, 0, 6},
+    {9, 40, 256, 3, Border::circular},
+    {6, 33, 300, 3, Border::circular},
+    {5, 70, 515, 3, Border::circular},
+    {5, 40, 130, 3, Border::circular},
+    {3, 2, 5, 3, Border::circular},
+    {1, 1, 1, 3, Border::circular},
+    {6, 33, 300, 3, Border::circular, 0},
+    {6, 33, 300, 3, Border::circular, 2},
+    {6, 33, 300, 3, Border::circular, 2, 1},
+    {7, 50, 140, 5, Border::circular},
+    {7, 50, 140, 5, Border::circular, 4},
+    {8, 29, 150, 7, Border::circular},
+    {8, 17, 129, 7, Border::circular, 1},
+    {4, 3, 4, 7, Border::circular},
+    {6, 33, 300, 3, Border::reflect},
+    {7, 50, 140, 5, Border::symmetric, 1},
+    {8, 17, 129, 7, Border::reflect, 6},
+    {8, 17, 129, 7, Border::replicate},
+    {6, 33, 300, 3, Border::constant},
+    {7, 50, 140, 5, Border::constant, 3},
+    {8, 17, 129, 7, Border::zero_output},
+    {8, 29, 150, 7, Border::constant, 0, 6},
     // Shards: in the middle, at either end, with one plane, as thin as windows reach.
     {6, 33, 300, 3, Border::reflect, -1, 0, 2, 3},
     {6, 33, 300, 3, Border::circular, -1, 0, 1, 1},
@@ -145,9 +155,7 @@ bool check(const Case& k) {
         float* const row = whole.row(i, z, y);
         for (int64_t x = 0; x < k.w; ++x) row[x] = float(make() % 100000 + 1);
         const int64_t at = z - k.above;
-        std::copy_n(row, k.w, at < 0     ? above.row(i, z, y)
-                              : at < k.d ? own.row(i, at, y)
-                                         : below.row(i, at - k.d, y));
+        std::copy_n(row, k.w, at < 0 ? above.row(i, z, y) : at < k.d ? own.row(i, at, y) : below.row(i, at - k.d, y));
       }
   const Image& in = own.image;
   Image out = in;
@@ -162,8 +170,7 @@ bool check(const Case& k) {
                  .groups = c,
                  .bias = nullptr,
                  .peers = {k.above ? above.image : Image{}, k.below ? below.image : Image{}}};
-  const Arch arch{
-      .major = 9, .minor = 0, .multiprocessors = 3, .shared_bytes = 232448, .bytes_per_second = 0, .bulk_copy = true};
+  const Arch arch{.major = 9, .minor = 0, .multiprocessors = 3, .shared_bytes = 232448, .bulk_copy = true};
   const Plan planned = plan_cuda(p, arch, "streaming_tma");
   Wrong wrong{.whole = whole.image, .above = k.above};
   if (!planned.variant) {
@@ -183,8 +190,7 @@ bool check(const Case& k) {
     const auto map_of = [&](const Image& x) { return tma::map_of(x, streaming.shape.width(), rows); };
     const auto side_map_of = [&](const Image& x) { return tma::map_of(x, 4, rows); };
     memset(shared, 0xff, sizeof(shared));
-    if (p.peers.any())
-      launch(ShardVolume::of(p.in, p.peers, map_of), ShardVolume::of(p.in, p.peers, side_map_of));
+    if (p.peers.any()) launch(ShardVolume::of(p.in, p.peers, map_of), ShardVolume::of(p.in, p.peers, side_map_of));
     else launch(map_of(p.in), side_map_of(p.in));
   }
   return on_host::report(wrong.what, "%lld^3 in %lldx%lldx%lld %s, pad %lld, beside %lld and %lld planes",

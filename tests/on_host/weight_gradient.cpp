@@ -4,10 +4,10 @@
 #include <string>
 
 #include "cuda.h"
-#include "report.h"
+#include "kernels/weight_gradient/plan.h"
 #include "kernels/weight_gradient/streaming/kernel.cuh"
 #include "kernels/weight_gradient/streaming/kernel_finish.cuh"
-#include "kernels/weight_gradient/plan.h"
+#include "report.h"
 
 using namespace torch_conv;
 using namespace torch_conv::weight_gradient;
@@ -18,12 +18,18 @@ using Kernel = void (*)(SumsArgs);
 const std::map<std::string, Kernel> kKernels = {
 #define KERNEL(...) \
   { "weight_gradient::weight_gradient_streaming<" #__VA_ARGS__ ">", weight_gradient_streaming<__VA_ARGS__> }
-    KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 1, 1, 8, 1, 0, true, 3}),  KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 1, 1, 4, 1, 0, false, 4}),
-    KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 1, 1, 8, 4, 3, false, 4}), KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 2, 2, 8, 1, 0, true, 3}),
-    KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 2, 2, 4, 2, 1, false, 4}), KERNEL(float, weight_gradient::StreamingPolicy{7, 7, 1, 1, 4, 4, 1, false, 3}),
-    KERNEL(float, weight_gradient::StreamingPolicy{7, 7, 1, 1, 4, 1, 0, true, 3}),  KERNEL(float, weight_gradient::StreamingPolicy{5, 9, 1, 1, 4, 4, 0, false, 3}),
-    KERNEL(float, weight_gradient::StreamingPolicy{1, 5, 1, 3, 4, 2, 0, false, 4}), KERNEL(float, weight_gradient::StreamingPolicy{4, 1, 1, 1, 1, 1, 0, true, 3}),
-    KERNEL(float, weight_gradient::StreamingPolicy{2, 4, 4, 3, 8, 1, 0, true, 3}),  KERNEL(float, weight_gradient::StreamingPolicy{2, 31, 1, 1, 4, 4, 1, false, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 1, 1, 8, 1, 0, true, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 1, 1, 4, 1, 0, false, 4}),
+    KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 1, 1, 8, 4, 3, false, 4}),
+    KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 2, 2, 8, 1, 0, true, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{3, 3, 2, 2, 4, 2, 1, false, 4}),
+    KERNEL(float, weight_gradient::StreamingPolicy{7, 7, 1, 1, 4, 4, 1, false, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{7, 7, 1, 1, 4, 1, 0, true, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{5, 9, 1, 1, 4, 4, 0, false, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{1, 5, 1, 3, 4, 2, 0, false, 4}),
+    KERNEL(float, weight_gradient::StreamingPolicy{4, 1, 1, 1, 1, 1, 0, true, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{2, 4, 4, 3, 8, 1, 0, true, 3}),
+    KERNEL(float, weight_gradient::StreamingPolicy{2, 31, 1, 1, 4, 4, 1, false, 3}),
 #undef KERNEL
 };
 
