@@ -11,6 +11,8 @@ from torch import Tensor
 from torch_conv._arguments import border_name, per_axis
 from torch_conv.reference._extend import accumulation, extended, reads, rounded
 
+__all__ = ["conv1d", "conv2d", "conv3d"]
+
 
 def conv1d(
     input: Tensor,

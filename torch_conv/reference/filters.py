@@ -10,6 +10,8 @@ from torch import Tensor
 from torch_conv._arguments import border_name, per_axis
 from torch_conv.reference._extend import accumulation, extended, length, reads, rounded
 
+__all__ = ["box_blur", "box_blur3d", "filter1d", "filter2d", "filter2d_separable", "filter3d", "filter3d_separable"]
+
 
 def filter2d(
     input: Tensor,
