@@ -1,10 +1,9 @@
 // box2d and box3d: the sum or mean under a window.
-#include "dispatch/box.h"
-
 #include "api/filters.h"
 #include "api/float64.h"
 #include "api/operator.h"
 #include "api/schema.h"
+#include "dispatch/dispatch.h"
 #include "kernels/box/order.h"
 
 namespace torch_conv {
@@ -13,37 +12,34 @@ namespace {
 
 Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, const FilterOptions& o) {
   const char* op = call.op;
-  check_input(op, input, axes);
-  const Algorithm algorithm =
-      algorithm_of(op, o.algorithm, {Algorithm::automatic, Algorithm::box, Algorithm::separable});
+  FilterCall f(call, axes, input, o, {Algorithm::automatic, Algorithm::box, Algorithm::separable});
+  Image& in = f.in.image;
+  if (is_integer(f.element)) in.dtype = f.element;  // their sums are exact
   check_per_axis(op, "kernel_size", kernel_size, axes);
   const Extent size{.d = axes == 3 ? kernel_size[0] : 1, .h = kernel_size[axes - 2], .w = kernel_size[axes - 1]};
-  ImageView in = view_input(call, input, axes);
-  const Dtype element = in.image.dtype;
-  if (o.in_float64 && !is_integer(element)) in.image.dtype = Dtype::f64;  // sums of integers are exact
   const double volume = double(size.d) * double(size.h) * double(size.w);
-  check(!is_integer(in.image.dtype) || volume <= double(INT64_MAX >> 16), op,
+  check(!is_integer(in.dtype) || volume <= double(INT64_MAX >> 16), op,
         "windows over integer images must hold at most 2^47 pixels");
-  const Geometry g = place_window(call, in.image, size, axes, o);
-  if (!is_integer(in.image.dtype)) call.footprint.axis[0].group = call.footprint.axis[1].group = box::kGroup;
+  const Geometry g = f.geometry_of(size);
+  if (!is_integer(in.dtype)) call.footprint.axis[0].group = call.footprint.axis[1].group = box::kGroup;
   call.footprint.reads_shards = true;
   Placement placement = g.place;
   // With 'valid' padding every window is inside the volume, so the scale is exact.
-  if (axes == 3 && is_valid_padding(op, o.padding)) placement.normalized = false;
-  return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
+  if (axes == 3 && f.valid) placement.normalized = false;
+  return f.fill(g, [&](const Image& image) {
     run_box(call, Target(call, input),
             {.axes = axes,
-             .asked = algorithm,
-             .in = in,
-             .element = element,
-             .problem = {.in = in.image,
+             .asked = f.algorithm,
+             .in = f.in,
+             .element = f.element,
+             .problem = {.in = in,
                          .out = image,
                          .kd = size.d,
                          .kh = size.h,
                          .kw = size.w,
                          .scale = o.normalized ? 1.0 / volume : 1.0,
                          .place = placement,
-                         .peers = peers_of(call, in.image, axes)}});
+                         .peers = peers_of(call, in, axes)}});
   });
 }
 

@@ -10,70 +10,50 @@ namespace torch_conv {
 
 namespace {
 
-Algorithm checked_algorithm(const char* op, const std::string& name, int axes) {
-  using enum Algorithm;
-  if (axes == 3) return algorithm_of(op, name, {automatic, direct});
-  return algorithm_of(op, name, {automatic, direct, tensor_core, fft, low_rank});
-}
-
-// The result before its allocation, in the layout of the images.
-Image expected_result(const Call& call, const Image& in, const Geometry& g, const FilterOptions& o) {
-  Image out = in;
-  out.d = g.out.d, out.h = g.out.h, out.w = g.out.w;
-  if (o.output_type) out.dtype = dtype_of(call.op, "output_dtype", *o.output_type);
-  return out;
-}
-
 Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, const std::string& behaviour,
               const FilterOptions& o) {
-  check_input(call.op, input, axes);
-  const Algorithm algorithm = checked_algorithm(call.op, o.algorithm, axes);
+  using enum Algorithm;
+  const FilterCall f = axes == 3 ? FilterCall(call, axes, input, o, {automatic, direct})
+                                 : FilterCall(call, axes, input, o, {automatic, direct, tensor_core, fft, low_rank});
   check(behaviour == "corr" || behaviour == "conv", call.op, "behaviour must be 'corr' or 'conv', got '", behaviour,
         "'");
-  if (call.out) check_no_overlap(call.op, *call.out, "kernel", kernel);
-  ImageView in = view_input(call, input, axes);
-  const Dtype element = in.image.dtype;
-  if (o.in_float64) in.image.dtype = Dtype::f64;
-  const Sums sums = axes == 2 ? sums_of(algorithm) : Sums::chain;
+  const Sums sums = axes == 2 ? sums_of(f.algorithm) : Sums::chain;
   // All kernels take wide taps, so parts that may read neighbour shards have wide taps. Parts of a depthwise
   // convolution read no neighbour shards, and its kernels need narrow taps.
-  const bool reads_no_shards =
-      !call.part || (call.whole_footprint && call.whole_footprint->algorithm == Algorithm::depthwise);
+  const bool reads_no_shards = !call.part || (call.whole_footprint && call.whole_footprint->algorithm == depthwise);
   const WindowOptions options{.flip = behaviour == "conv",
-                              .normalized = normalize_taps(call.op, o),
+                              .normalized = f.normalizes_taps(),
                               .narrow = sums != Sums::chain && on_cuda(call, input) && reads_no_shards};
-  const Window window = checked_window(call, "kernel", kernel, axes, input, in.image, axes, options);
-  const Geometry g = place_window(call, in.image, window.size, axes, o);
-  const Image expected = expected_result(call, in.image, g, o);
+  const Window window = f.window("kernel", kernel, axes, options);
+  const Geometry g = f.geometry_of(window.size);
   const Target target(call, input);
   FilterRequest request{.call = call,
                         .target = target,
                         .axes = axes,
-                        .asked = algorithm,
+                        .asked = f.algorithm,
                         .kernel = kernel,
                         .options = options,
                         .window = window,
-                        .problem = {.in = in.image,
-                                    .out = expected,
+                        .problem = {.in = f.in.image,
+                                    .out = f.expected(g),
                                     .taps = window.taps,
                                     .kd = window.size.d,
                                     .kh = window.size.h,
                                     .kw = window.size.w,
                                     .place = g.place,
-                                    .groups = in.image.c,
+                                    .groups = f.in.image.c,
                                     .bias = nullptr,
-                                    .peers = peers_of(call, in.image, axes),
+                                    .peers = peers_of(call, f.in.image, axes),
                                     .sums = sums}};
-  // `fill_result` does not fill an empty result; the refusals of the decision apply all the same.
-  const bool empty = expected.n * expected.c * expected.d * expected.h * expected.w == 0;
-  if (call.only_footprint() || empty) {
+  // `fill` does not fill an empty result; the refusals of the decision apply all the same.
+  if (call.only_footprint() || is_empty(request.problem.out)) {
     const FilterDecision d = dispatch_filter(request);
     call.footprint.algorithm = d.algorithm, call.footprint.sums = d.sums, call.footprint.by_values = d.by_values;
-    call.footprint.reads_shards = d.algorithm == Algorithm::direct;
+    call.footprint.reads_shards = d.algorithm == direct;
   }
-  return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
+  return f.fill(g, [&](const Image& image) {
     request.problem.out = image;
-    if (o.in_float64) run_in_float64(request.problem, element);
+    if (o.in_float64) run_in_float64(request.problem, f.element);
     else run_filter(request);
   });
 }

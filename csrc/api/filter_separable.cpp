@@ -9,12 +9,6 @@ namespace torch_conv {
 
 namespace {
 
-Algorithm checked_algorithm(const char* op, const std::string& name, int axes) {
-  using enum Algorithm;
-  if (axes == 3) return algorithm_of(op, name, {automatic, separable});
-  return algorithm_of(op, name, {automatic, fused, separable, tensor_core});
-}
-
 // Whether the filter keeps every other pixel of every other row. The fused kernel family filters only these rows.
 bool halves(const Extent& window, const Geometry& g, const Image& image, bool valid) {
   const Placement& at = g.place;
@@ -25,29 +19,25 @@ bool halves(const Extent& window, const Geometry& g, const Image& image, bool va
 
 // `kernels` along x, y and, with three axes, z.
 Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& kernels, const FilterOptions& o) {
-  const char* op = call.op;
   static constexpr const char* names[] = {"kernel_x", "kernel_y", "kernel_z"};
   const int axes = int(kernels.size());
-  check_input(op, input, axes);
-  const Algorithm algorithm = checked_algorithm(op, o.algorithm, axes);
-  for (int i = 0; call.out && i < axes; ++i) check_no_overlap(op, *call.out, names[i], kernels[i]);
-  ImageView in = view_input(call, input, axes);
-  const Dtype element = in.image.dtype;
-  if (o.in_float64) in.image.dtype = Dtype::f64;
-  const WindowOptions options{.flip = false, .normalized = normalize_taps(op, o)};
+  using enum Algorithm;
+  const FilterCall f = axes == 3
+                           ? FilterCall(call, axes, input, o, {automatic, Algorithm::separable})
+                           : FilterCall(call, axes, input, o, {automatic, fused, Algorithm::separable, tensor_core});
   std::vector<Window> windows;
   for (int i = 0; i < axes; ++i)
-    windows.push_back(checked_window(call, names[i], kernels[i], 1, input, in.image, axes, options));
+    windows.push_back(f.window(names[i], kernels[i], 1, {.normalized = f.normalizes_taps()}));
   const Extent size{.d = axes == 3 ? windows[2].size.w : 1, .h = windows[1].size.w, .w = windows[0].size.w};
-  const Geometry g = place_window(call, in.image, size, axes, o);
-  const bool halving = axes == 2 && halves(size, g, in.image, is_valid_padding(op, o.padding));
-  check(halving || algorithm != Algorithm::fused || call.part, op,
+  const Geometry g = f.geometry_of(size);
+  const bool halving = axes == 2 && halves(size, g, f.in.image, f.valid);
+  check(halving || f.algorithm != fused || call.part, call.op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
   call.footprint.reads_shards = !halving;
-  return fill_result(call, input, in, axes, g, o, [&](const Image& image) {
+  return f.fill(g, [&](const Image& image) {
     const Target target(call, input);
     for (Window& window : windows) upload_large(call, window, input);
-    Separable p{.in = in.image,
+    Separable p{.in = f.in.image,
                 .out = image,
                 .taps_x = windows[0].taps,
                 .taps_y = windows[1].taps,
@@ -56,11 +46,11 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
                 .kh = size.h,
                 .kw = size.w,
                 .place = g.place,
-                .peers = peers_of(call, in.image, axes),
-                .sums = axes == 2 ? sums_of(algorithm) : Sums::chain};
+                .peers = peers_of(call, f.in.image, axes),
+                .sums = axes == 2 ? sums_of(f.algorithm) : Sums::chain};
     if (axes == 3) p.taps_z = windows[2].taps;
-    if (o.in_float64) run_in_float64(p, element);
-    else run_separable(call, target, in, axes, p, algorithm, halving);
+    if (o.in_float64) run_in_float64(p, f.element);
+    else run_separable(call, target, f.in, axes, p, f.algorithm, halving);
   });
 }
 

@@ -16,7 +16,9 @@ int64_t anchor_of(const char* op, const std::optional<Sizes>& anchor, int axis, 
 }
 
 // A call on shards copies windows from another GPU.
-void check_window_device(const Call& call, const char* argument, const Tensor& kernel, const Tensor& input) {
+void check_window_device(const FilterCall& f, const char* argument, const Tensor& kernel) {
+  const Call& call = f.call;
+  const Tensor& input = f.input;
   if (kernel.is_cpu() || same_device(kernel, input)) return;
   if (call.is_shard && kernel.is_cuda() && input.is_cuda()) return;
   if (input.is_cpu()) refuse(call.op, argument, " must be on cpu, as the input is, got ", device_text(kernel));
@@ -31,24 +33,31 @@ void check_tap_type(const char* op, const char* argument, ScalarType type) {
 }
 
 // The dimensions before a window: (), (1|B) or (1|B, 1|C). filter1d's window has one dimension less than filter2d's.
-void check_window_batch(const char* op, const char* argument, const Sizes& sizes, int axes, const Tensor& input,
-                        const Image& image, int image_axes) {
-  const size_t leading = sizes.size() - axes;
+void check_window_batch(const FilterCall& f, const char* argument, const Sizes& sizes, int window_axes) {
+  const char* op = f.call.op;
+  const Image& image = f.in.image;
+  const size_t leading = sizes.size() - window_axes;
   const int64_t samples = leading >= 1 ? sizes[0] : 1, channels = leading >= 2 ? sizes[1] : 1;
-  if (input.dim() > image_axes + 2 && (samples != 1 || channels != 1))
-    refuse(op, argument, " must be one shared window where the input has more than ", image_axes + 2,
+  if (f.input.dim() > f.axes + 2 && (samples != 1 || channels != 1))
+    refuse(op, argument, " must be one shared window where the input has more than ", f.axes + 2,
            " dimensions, got shape ", shape_text(sizes));
-  const int64_t batch = input.dim() >= image_axes + 2 ? image.n : 1;
+  const int64_t batch = f.input.dim() >= f.axes + 2 ? image.n : 1;
   if (samples != 1 && samples != batch) {
     Sizes channel_shape = sizes;
     channel_shape.insert(channel_shape.begin(), 1);
-    const bool row = axes == 2 && std::min(sizes.end()[-2], sizes.end()[-1]) == 1;
+    const bool row = window_axes == 2 && std::min(sizes.end()[-2], sizes.end()[-1]) == 1;
     const std::string instead = row ? "(1, " + std::to_string(samples) + ", ...)" : shape_text(channel_shape);
     refuse(op, argument, "'s first dimension must be 1 or the batch size ", batch, ", got ", samples,
            leading == 1 && samples == image.c ? "; for channels give " + instead : "");
   }
   check(channels == 1 || channels == image.c, op, argument, "'s second dimension must be 1 or the ", image.c,
         " channels of the input, got ", channels);
+}
+
+Algorithm checked_algorithm(const char* op, int axes, const Tensor& input, const std::string& name,
+                            std::initializer_list<Algorithm> allowed) {
+  check(input.dim() >= axes, op, "input must have at least ", axes, " dimensions, got ", input.dim());
+  return algorithm_of(op, name, allowed);
 }
 
 // "2x3"; a signal is an image of height 1.
@@ -60,10 +69,6 @@ std::string sizes_text(const std::vector<AxisWindow>& windows, int64_t (AxisWind
 
 }  // namespace
 
-void check_input(const char* op, const Tensor& input, int axes) {
-  check(input.dim() >= axes, op, "input must have at least ", axes, " dimensions, got ", input.dim());
-}
-
 bool larger_than_padded(const std::vector<AxisWindow>& windows) {
   return std::any_of(windows.begin(), windows.end(), [](const AxisWindow& w) { return w.span() > w.padded(); });
 }
@@ -71,18 +76,33 @@ bool larger_than_padded(const std::vector<AxisWindow>& windows) {
 std::string spans_text(const std::vector<AxisWindow>& windows) { return sizes_text(windows, &AxisWindow::span); }
 std::string padded_text(const std::vector<AxisWindow>& windows) { return sizes_text(windows, &AxisWindow::padded); }
 
-Window checked_window(const Call& call, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
-                      const Image& image, int image_axes, const WindowOptions& options) {
+FilterCall::FilterCall(Call& call, int axes, const Tensor& input, const FilterOptions& options,
+                       std::initializer_list<Algorithm> algorithms)
+    : call(call),
+      axes(axes),
+      input(input),
+      options(options),
+      algorithm(checked_algorithm(call.op, axes, input, options.algorithm, algorithms)),
+      border(border_of(call.op, options.border_type)),
+      valid(is_valid_padding(call.op, options.padding)),
+      in(view_input(call, input, axes)),
+      element(in.image.dtype) {
+  if (options.in_float64) in.image.dtype = Dtype::f64;
+}
+
+Window FilterCall::window(const char* argument, const Tensor& kernel, int window_axes,
+                          const WindowOptions& options) const {
+  if (call.out) check_no_overlap(call.op, *call.out, argument, kernel);
   const Sizes sizes = sizes_of(kernel);
-  const int dims = int(sizes.size());
-  check(dims >= axes && dims <= axes + 2, call.op, argument, " must have ", axes, ", ", axes + 1, " or ", axes + 2,
+  const int dims = int(sizes.size()), k = window_axes;
+  check(dims >= k && dims <= k + 2, call.op, argument, " must have ", k, ", ", k + 1, " or ", k + 2,
         " dimensions, got ", dims);
-  if (std::any_of(sizes.end() - axes, sizes.end(), [](int64_t taps) { return taps < 1; }))
+  if (std::any_of(sizes.end() - k, sizes.end(), [](int64_t taps) { return taps < 1; }))
     refuse(call.op, argument, " must have at least one tap, got shape ", shape_text(sizes));
   check_tap_type(call.op, argument, kernel.scalar_type());
-  check_window_device(call, argument, kernel, input);
-  check_window_batch(call.op, argument, sizes, axes, input, image, image_axes);
-  return prepare_window(call, kernel, axes, input, image, options);
+  check_window_device(*this, argument, kernel);
+  check_window_batch(*this, argument, sizes, k);
+  return prepare_window(call, kernel, k, input, in.image, options);
 }
 
 Geometry place_axes(Call& call, const std::vector<AxisWindow>& windows, const Placement& placement) {
@@ -103,15 +123,16 @@ Geometry place_axes(Call& call, const std::vector<AxisWindow>& windows, const Pl
   return g;
 }
 
-Geometry place_window(Call& call, const Image& image, const Extent& window, int axes, const FilterOptions& o) {
+Geometry FilterCall::geometry_of(const Extent& window) const {
   const char* op = call.op;
+  const FilterOptions& o = options;
   check_per_axis(op, "stride", o.stride, axes);
   check_per_axis(op, "dilation", o.dilation, axes);
   check(!o.anchor || int(o.anchor->size()) == axes, op, "anchor must have ", axes, " values, got ",
         o.anchor ? o.anchor->size() : 0);
-  Placement placement{.pad_y = 0, .pad_x = 0, .border = border_of(op, o.border_type), .value = o.value};
-  placement.normalized = o.normalized && placement.border == Border::skip;
-  const bool valid = is_valid_padding(op, o.padding);
+  const Placement placement{
+      .pad_y = 0, .pad_x = 0, .border = border, .value = o.value, .normalized = o.normalized && border == Border::skip};
+  const Image& image = in.image;
   const int64_t pixels[kAxes] = {image.d, image.h, image.w}, taps[kAxes] = {window.d, window.h, window.w};
   std::vector<AxisWindow> windows;
   for (int i = 0; i < axes; ++i) {
@@ -127,24 +148,24 @@ Geometry place_window(Call& call, const Image& image, const Extent& window, int 
   return place_axes(call, windows, placement);
 }
 
-bool normalize_taps(const char* op, const FilterOptions& o) {
-  return o.normalized && border_of(op, o.border_type) != Border::skip;
+Dtype FilterCall::result_dtype() const {
+  return call.out              ? dtype_of(call.op, "out", call.out->scalar_type())
+         : options.output_type ? dtype_of(call.op, "output_dtype", *options.output_type)
+                               : in.image.dtype;
 }
 
-namespace {
-
-Dtype result_dtype(const Call& call, const ImageView& in, const FilterOptions& o) {
-  return call.out        ? dtype_of(call.op, "out", call.out->scalar_type())
-         : o.output_type ? dtype_of(call.op, "output_dtype", *o.output_type)
-                         : in.image.dtype;
+Image FilterCall::expected(const Geometry& g) const {
+  Image out = in.image;
+  out.d = g.out.d, out.h = g.out.h, out.w = g.out.w;
+  out.dtype = result_dtype();
+  return out;
 }
 
 // `fill` returns false and does nothing where the leading dimensions of a tensor do not merge, as in a caller's `out`.
-Tensor filled_result(Call& call, const Tensor& input, const ImageView& in, const FilterOptions& o, const Sizes& sizes,
-                     const std::function<Tensor(ScalarType)>& allocated,
-                     const std::function<bool(const Tensor&, Dtype)>& fill) {
+Tensor FilterCall::filled(const Sizes& sizes, const std::function<Tensor(ScalarType)>& allocated,
+                          const std::function<bool(const Tensor&, Dtype)>& fill) const {
   if (call.out) check_out(call.op, input, *call.out, sizes);
-  const Dtype dtype = result_dtype(call, in, o);
+  const Dtype dtype = result_dtype();
   call.footprint.result = sizes, call.footprint.dtype = scalar_type_of(dtype);
   if (call.only_footprint()) return input;
   Tensor result = call.out ? *call.out : call.part ? call.part->result : allocated(scalar_type_of(dtype));
@@ -157,27 +178,24 @@ Tensor filled_result(Call& call, const Tensor& input, const ImageView& in, const
   return result;
 }
 
-}  // namespace
-
-Tensor fill_result(Call& call, const Tensor& input, const ImageView& in, int axes, const Geometry& g,
-                   const FilterOptions& o, const std::function<void(const Image&)>& fill) {
+Tensor FilterCall::fill(const Geometry& g, const std::function<void(const Image&)>& fill) const {
   const Sizes sizes = resized(input, g.out, axes);
   const auto allocated = [&](ScalarType type) { return empty_result(call, input, sizes, axes, type); };
-  return filled_result(call, input, in, o, sizes, allocated, [&](const Tensor& t, Dtype dtype) {
+  return filled(sizes, allocated, [&](const Tensor& t, Dtype dtype) {
     const auto image = merge_leading(t, dtype, axes);
     if (image) fill(*image);
     return image.has_value();
   });
 }
 
-Tensor fill_results(Call& call, const Tensor& input, const ImageView& in, int axes, int outputs, const Extent& size,
-                    const FilterOptions& o, const std::function<void(const Image&, int64_t)>& fill) {
-  Sizes sizes = resized(input, size, axes);
+Tensor FilterCall::fill_several(int outputs, const Geometry& g,
+                                const std::function<void(const Image&, int64_t)>& fill) const {
+  Sizes sizes = resized(input, g.out, axes);
   const int64_t dim = int64_t(sizes.size()) - axes;
   sizes.insert(sizes.begin() + dim, outputs);
   call.footprint.contiguous = true;
   const auto allocated = [&](ScalarType type) { return allocate(call, input, sizes, type); };
-  return filled_result(call, input, in, o, sizes, allocated, [&](const Tensor& t, Dtype dtype) {
+  return filled(sizes, allocated, [&](const Tensor& t, Dtype dtype) {
     const auto image = merge_leading(torch::stable::select(t, dim, 0), dtype, axes);
     if (image) fill(*image, t.stride(dim));
     return image.has_value();

@@ -28,13 +28,6 @@ struct Geometry {
   Extent out;
 };
 
-void check_input(const char* op, const Tensor& input, int axes);
-
-// Checks a window argument and prepares it: (kH, kW) or (kD, kH, kW) after none, (1|B) or (1|B, 1|C), or one axis of a
-// separable filter.
-Window checked_window(const Call& call, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
-                      const Image& image, int image_axes, const WindowOptions& options);
-
 // A window along one axis: output o begins at pixel o * stride - before. Its centre is pixel o * stride + middle.
 struct AxisWindow {
   int64_t pixels;  // of the image
@@ -53,22 +46,46 @@ std::string padded_text(const std::vector<AxisWindow>& windows);  // "2x3"
 // geometry.
 Geometry place_axes(Call& call, const std::vector<AxisWindow>& windows, const Placement& placement);
 
-// Places the windows of a filter. Its options per axis have `axes` values.
-Geometry place_window(Call& call, const Image& image, const Extent& window, int axes, const FilterOptions& options);
+// A filter of the last `axes` dimensions of an image: its checked options. The arguments of the constructor outlive it.
+struct FilterCall {
+  Call& call;
+  const int axes;
+  const Tensor& input;
+  const FilterOptions& options;
+  const Algorithm algorithm;  // one of `algorithms`
+  const Border border;
+  const bool valid;     // padding='valid'
+  ImageView in;         // of dtype float64 if the sums are in float64
+  const Dtype element;  // of the image in memory
 
-// Whether the operator layer divides the taps by their sum. For Border::skip the kernels do: they divide by the taps
-// inside the image.
-bool normalize_taps(const char* op, const FilterOptions& options);
+  FilterCall(Call& call, int axes, const Tensor& input, const FilterOptions& options,
+             std::initializer_list<Algorithm> algorithms);
 
-// Allocates the result or checks call.out, calls `fill` with an image of it, and returns it. A call for its footprint
-// ends before the allocation.
-Tensor fill_result(Call& call, const Tensor& input, const ImageView& in, int axes, const Geometry& geometry,
-                   const FilterOptions& options, const std::function<void(const Image&)>& fill);
+  // Checks a window argument and prepares it: (kH, kW) or (kD, kH, kW) after none, (1|B) or (1|B, 1|C), or one axis of
+  // a separable filter.
+  Window window(const char* argument, const Tensor& kernel, int window_axes, const WindowOptions& options = {}) const;
+  // Whether `window` divides the taps by their sum. For Border::skip the kernels do: they divide by the taps inside the
+  // image.
+  bool normalizes_taps() const { return options.normalized && border != Border::skip; }
 
-// Fills a contiguous result that has several outputs of each image, in a dimension before the spatial axes. `fill` gets
-// the images of the first output; the next output is `stride_output` elements behind.
-Tensor fill_results(Call& call, const Tensor& input, const ImageView& in, int axes, int outputs, const Extent& size,
-                    const FilterOptions& options, const std::function<void(const Image&, int64_t stride_output)>& fill);
+  // Places windows of this size, and fills in the call's footprint.
+  Geometry geometry_of(const Extent& window) const;
+
+  Dtype result_dtype() const;
+  // The result before its allocation, in the layout of the image.
+  Image expected(const Geometry& geometry) const;
+  // Allocates the result or checks call.out, calls `fill` with an image of it, and returns it. A call for its footprint
+  // ends before the allocation.
+  Tensor fill(const Geometry& geometry, const std::function<void(const Image&)>& fill) const;
+  // Fills a contiguous result that has several outputs of each image, in a dimension before the spatial axes. `fill`
+  // gets the images of the first output; the next output is `stride_output` elements behind.
+  Tensor fill_several(int outputs, const Geometry& geometry,
+                      const std::function<void(const Image&, int64_t stride_output)>& fill) const;
+
+ private:
+  Tensor filled(const Sizes& sizes, const std::function<Tensor(ScalarType)>& allocated,
+                const std::function<bool(const Tensor&, Dtype)>& fill) const;
+};
 
 // Types of operator arguments.
 using Type = std::optional<ScalarType>;

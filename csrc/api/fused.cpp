@@ -1,7 +1,11 @@
 // The fused pipelines: chains of small filters between one read and one write.
+#include <algorithm>
+
+#include "api/derivatives.h"
+#include "api/filters.h"
 #include "api/operator.h"
-#include "api/pipeline.h"
 #include "api/schema.h"
+#include "dispatch/dispatch.h"
 
 namespace torch_conv {
 
@@ -13,6 +17,88 @@ using Str = const std::string&;
 FilterOptions options(Str border_type, Str padding, double value, const Type& output_type, Str algorithm,
                       int axes = 2) {
   return {border_type, false, padding, value, {}, Sizes(axes, 1), Sizes(axes, 1), output_type, algorithm};
+}
+
+// A call of a fused operator: checks options and windows, composes the stages, computes the result.
+class Pipeline {
+ public:
+  // Strides and dilations are 1. The arguments outlive the pipeline.
+  Pipeline(Call& call, int axes, const Tensor& input, const FilterOptions& options)
+      : f_(call, axes, input, options, {Algorithm::automatic, Algorithm::fused, Algorithm::separable}),
+        target_(call, input) {}
+
+  // A window of the caller's kernels along x, y (and z), odd along every axis, and the names of these arguments.
+  Stage window(const std::vector<Tensor>& kernels,
+               std::array<const char*, 3> names = {"kernel_x", "kernel_y", "kernel_z"}) {
+    Stage stage{.windows = 1, .kd = 1, .kh = 1, .kw = 1};
+    for (int axis = 0; axis < f_.axes; ++axis) {
+      Window& window = windows_.emplace_back(f_.window(names[axis], kernels[axis], 1));
+      const int64_t k = window.size.w;
+      check(k % 2 == 1, f_.call.op, names[axis], " must have an odd number of taps, got ", k);
+      upload_large(f_.call, window, f_.input);
+      (axis == 0 ? stage.kw : axis == 1 ? stage.kh : stage.kd) = k;
+      (axis == 0 ? stage.taps_x : axis == 1 ? stage.taps_y : stage.taps_z)[0] = window.taps;
+    }
+    return stage;
+  }
+
+  Stage derivative(const Derivatives& windows, Point point, double number = 0) {
+    const auto kept = std::make_shared<const Derivatives>(windows);
+    if (f_.call.graph) f_.call.graph->keep(kept, kept.get(), sizeof(Derivatives));
+    kept_.push_back(kept);
+    return kept->stage(accumulation_dtype(f_.in.image.dtype), target_.cuda(), point, number);
+  }
+
+  // Plans and runs the chain. `several`: the result has a dimension for the last stage's outputs.
+  Tensor run(const std::vector<Stage>& stages, bool several = false) {
+    Footprint& footprint = f_.call.footprint;
+    check(f_.algorithm != Algorithm::fused || f_.axes == 2 || target_.cuda(), f_.call.op,
+          "algorithm 'fused' cannot serve this call: volumes are fused on CUDA only");
+    // The chain's geometry is that of one window with its footprint.
+    Extent window{.d = 1, .h = 1, .w = 1};
+    for (const Stage& s : stages) window.d += s.kd - 1, window.h += s.kh - 1, window.w += s.kw - 1;
+    const Geometry g = f_.geometry_of(window);
+    footprint.all_rows = !f_.valid;
+    for (const Stage& s : stages) footprint.zeros_outside |= s.point == Point::thin;
+    Fused problem{.in = f_.in.image,
+                  .out = {},
+                  .stride_output = 0,
+                  .count = int(stages.size()),
+                  .stages = {},
+                  .border = f_.border,
+                  .value = f_.options.value,
+                  .valid = f_.valid,
+                  .stride = 1,
+                  .wanted = f_.algorithm == Algorithm::fused};
+    std::copy(stages.begin(), stages.end(), problem.stages);
+    if (f_.call.only_footprint() && f_.call.is_shard) footprint.reads_shards = reads_other_shards(problem);
+    const auto fill = [&](const Image& image, int64_t stride_output) {
+      problem.out = image, problem.stride_output = stride_output;
+      problem.peers = peers_of(f_.call, f_.in.image, f_.axes);
+      run_chain(f_.call, target_, f_.in, f_.axes, problem, f_.algorithm);
+    };
+    if (several) return f_.fill_several(stages.back().outputs(), g, fill);
+    return f_.fill(g, [&](const Image& image) { fill(image, 0); });
+  }
+
+ private:
+  // The image has neither neighbours nor a result yet. The image itself stands for a neighbour of the same layout.
+  bool reads_other_shards(Fused problem) const {
+    problem.out = problem.peers.above = f_.in.image;
+    problem.out.dtype = f_.result_dtype();
+    return f_.algorithm != Algorithm::separable && serves_shards(target_, problem);
+  }
+
+  const FilterCall f_;
+  const Target target_;
+  std::vector<Window> windows_;
+  std::vector<std::shared_ptr<const Derivatives>> kept_;
+};
+
+// `stage` with another point.
+Stage with_point(Stage stage, Point point, double number) {
+  stage.point = point, stage.number = number;
+  return stage;
 }
 
 Tensor gradient(Call& call, const Tensor& input, Str mode, const int64_t& order, const bool& normalized,

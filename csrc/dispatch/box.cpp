@@ -1,10 +1,9 @@
-#include "dispatch/box.h"
-
 #include <cmath>
 #include <cstddef>
 #include <cstring>
 
 #include "core/ranges.h"
+#include "dispatch/dispatch.h"
 #include "dispatch/float64.h"
 #include "dispatch/volumes.h"
 #include "graph/launch_graph.h"

@@ -164,12 +164,6 @@ void run(Call& call, const Target& target, const CausalUpdate& p) {
   run_checked(call, target, decide(target, p, kCausalUpdate, pinned_variant()));
 }
 
-bool run_depthwise(Call& call, const Target& target, const Depthwise& p) {
-  const Decision<Depthwise> d = dispatch(target, p);
-  if (p.sums == Sums::mma) check_serves(call, d, wanted_by(p.sums));
-  return launch_if_served(call, target, d);
-}
-
 bool run_in_one_launch(Call& call, const Target& target, const Fused& p) {
   const auto d = dispatch(target, p);
   if (d && p.wanted) check_serves(call, *d, "fused");

@@ -42,9 +42,7 @@ bool launch_if_served(Call& call, const Target& target, const Decision<Problem>&
   else note_refusals(call, *d.plan);
   return d.serves();
 }
-// `run_depthwise` refuses the call if no variant serves sums that are `mma`, `run_in_one_launch` if none serves a chain
-// that is `wanted`.
-bool run_depthwise(Call& call, const Target& target, const Depthwise& problem);
+// Refuses the call if no variant serves a chain that is `wanted`.
 bool run_in_one_launch(Call& call, const Target& target, const Fused& problem);
 
 // `in` is the tensor of p.in. Runs separable filters, one pass an axis. The separable kernel family filters images.
@@ -57,6 +55,16 @@ void run_separable(Call& call, const Target& target, const ImageView& in, int ax
 // A chain in one launch, unless `asked` is Algorithm::separable. Else as separate launches: a filter for each window
 // and a `Combine` for each stage, through scratch memory. Both have the same bits.
 void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p, Algorithm asked);
+
+// The sum or mean under a window, by the box or the separable kernel family.
+struct BoxRequest {
+  int axes;             // 2 or 3
+  Algorithm asked;      // automatic, box or separable
+  const ImageView& in;  // the tensor of problem.in
+  Dtype element;        // of the image in memory; `problem.in` is float64 where the CPU sums another dtype in float64
+  Box problem;          // without its position in the whole image, which `run_box` fills in for a part
+};
+void run_box(Call& call, const Target& target, BoxRequest request);
 
 // The only algorithm with such sums, or "".
 const char* wanted_by(Sums sums);

@@ -104,6 +104,18 @@ class _PublicFunction:
     def too_many(self) -> TypeError:
         return TypeError(f"{self.name}: {self.keyword_only} and what follows it must be given by keyword")
 
+    def after_failure(
+        self, call: Callable[..., Any], error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A second call, with Python's numbers in place of numpy's; without such numbers, raises the refusal."""
+        try:
+            plain = None if is_machine_failure(error) else _plain((args, kwargs))
+            if plain is not None:
+                return call(*plain[0], **plain[1])
+            raise self.refusal(error, args, kwargs) from None
+        finally:
+            del error  # the refusal may be this error, which would tie this frame, and so the tensors, into a cycle
+
     def refusal(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
         if len(args) > self.first:
             return self.too_many()
@@ -176,11 +188,7 @@ def _around_operator(
                 return run(*args, **kwargs)
             return below_autograd(run, *args, **kwargs)
         except _FAILURES as error:
-            plain = None if is_machine_failure(error) else _plain((args, kwargs))
-            if plain is not None:
-                return call(*plain[0], **plain[1])
-            # No local name for what is raised: it would tie this frame, and so the tensors, into a cycle.
-            raise function.refusal(error, args, kwargs) from None
+            return function.after_failure(call, error, args, kwargs)
 
     return call
 
@@ -203,10 +211,7 @@ def _around_eager(
         try:
             return eager(*args, **kwargs)
         except _FAILURES as error:
-            plain = None if is_machine_failure(error) else _plain((args, kwargs))
-            if plain is not None:
-                return call(*plain[0], **plain[1])
-            raise function.refusal(error, args, kwargs) from None
+            return function.after_failure(call, error, args, kwargs)
 
     return call
 

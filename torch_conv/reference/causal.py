@@ -8,6 +8,8 @@ from torch import Tensor
 
 from torch_conv.reference._extend import rounded
 
+__all__ = ["causal_conv1d", "causal_conv1d_update"]
+
 
 def causal_conv1d(
     x: Tensor,

@@ -12,6 +12,8 @@ from torch_conv.dispatch.borders import border_name
 from torch_conv.dispatch.numbers import per_axis
 from torch_conv.reference._extend import accumulation, extended, reads, rounded
 
+__all__ = ["conv1d", "conv2d", "conv3d"]
+
 
 def conv2d(
     input: Tensor,

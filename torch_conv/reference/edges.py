@@ -11,6 +11,8 @@ from torch_conv.dispatch.numbers import per_axis
 from torch_conv.reference._extend import rounded
 from torch_conv.reference.filters import filter2d, filter3d
 
+__all__ = ["laplacian", "sobel", "spatial_gradient", "spatial_gradient3d"]
+
 # d/dx, or d2/dx2 and d2/dxdy, and the divisor by which each window is normalised. Those along y are transposed.
 _WINDOWS = {
     ("sobel", 1): [([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]], 8)],

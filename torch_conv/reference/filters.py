@@ -11,6 +11,8 @@ from torch_conv.dispatch.borders import border_name
 from torch_conv.dispatch.numbers import per_axis
 from torch_conv.reference._extend import accumulation, extended, length, reads, rounded
 
+__all__ = ["box_blur", "box_blur3d", "filter1d", "filter2d", "filter2d_separable", "filter3d", "filter3d_separable"]
+
 
 def filter2d(
     input: Tensor,

@@ -11,6 +11,8 @@ from torch_conv.reference._extend import rounded
 from torch_conv.reference.edges import spatial_gradient, spatial_gradient3d
 from torch_conv.reference.smooth import Sigma, gaussian_blur2d, gaussian_blur3d
 
+__all__ = ["gaussian_downsample", "gaussian_gradient_magnitude3d", "gaussian_sobel", "structure_tensor", "thin_edges"]
+
 
 def gaussian_downsample(
     input: Tensor,

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch_conv.dispatch.numbers import per_axis
 from torch_conv.reference.filters import filter2d, filter2d_separable, filter3d_separable
 
+__all__ = ["difference_of_gaussians", "gaussian_blur2d", "gaussian_blur3d", "gaussian_laplace", "unsharp_mask"]
+
 Numbers = float | Sequence[float]
 Sigma = Numbers | Tensor | None
 

@@ -12,17 +12,18 @@ namespace {
 bool run_by_depthwise_family(Call& call, const Target& target, const ConvArguments& conv, const Image& out) {
   const Tensor taps = dense(call, conv.weight);
   const std::optional<Tensor> bias = conv.bias ? std::optional(dense(call, *conv.bias)) : std::nullopt;
-  return run_depthwise(call, target,
-                       {.in = conv.in.image,
-                        .out = out,
-                        .weight = taps.data_ptr(),
-                        .bias = bias ? bias->data_ptr() : nullptr,
-                        .weights = conv.in.image.dtype,
-                        .kh = conv.axes == 1 ? 1 : taps.size(2),
-                        .kw = taps.size(taps.dim() - 1),
-                        .place = conv.place,
-                        .activation = conv.activation,
-                        .sums = conv.sums});
+  const Decision<Depthwise> d = dispatch(target, Depthwise{.in = conv.in.image,
+                                                           .out = out,
+                                                           .weight = taps.data_ptr(),
+                                                           .bias = bias ? bias->data_ptr() : nullptr,
+                                                           .weights = conv.in.image.dtype,
+                                                           .kh = conv.axes == 1 ? 1 : taps.size(2),
+                                                           .kw = taps.size(taps.dim() - 1),
+                                                           .place = conv.place,
+                                                           .activation = conv.activation,
+                                                           .sums = conv.sums});
+  if (conv.sums == Sums::mma) check_serves(call, d, wanted_by(conv.sums));
+  return launch_if_served(call, target, d);
 }
 
 // The bias as direct kernels read it: contiguous, in the accumulation dtype.

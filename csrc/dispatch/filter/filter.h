@@ -23,6 +23,9 @@ struct FilterDecision {
   bool narrow = false;                     // `direct` reads 16-bit taps; else taps have the accumulation dtype
 };
 
+// Kernel families plan no empty results.
+inline bool is_empty(const Image& x) { return x.n * x.c * x.d * x.h * x.w == 0; }
+
 struct FilterRequest {
   Call& call;  // for a part of an image: the part takes the algorithm of the whole image
   const Target& target;
