@@ -56,8 +56,8 @@ inline Image as_rows(Image x, int64_t channels) {
   return x;
 }
 
-// The neighbours of a shard of an image (cut along h) or of a volume (cut along d). Kernels on the shard's device may
-// read their memory; CPU kernels do not. `data` is null at an end of the whole image.
+// The neighbour shards of a shard of an image (cut along h) or of a volume (cut along d). CUDA kernels read them in
+// place, also in another GPU's memory. `data` is null at an end of the whole image.
 struct Peers {
   Image above{}, below{};
   bool any() const { return above.data || below.data; }
