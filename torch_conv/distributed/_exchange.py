@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv._arguments import border_name
-from torch_conv.distributed._errors import ExchangeError, call_distributed
 from torch_conv.distributed._mesh_view import MeshView, mesh_view_of
-from torch_conv.distributed._progress import Progress, progress_of
+from torch_conv.distributed._progress import ExchangeError, Progress, call_distributed, progress_of
 from torch_conv.distributed._symmetric_memory import Puts, SymmetricBuffer, buffer_of, buffers, offsets, signed
 from torch_conv.distributed._verify import Check
 from torch_conv.sharding.geometry import BORDERS, Run, runs_of

@@ -13,8 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from torch_conv.distributed._errors import ExchangeError, alive
-from torch_conv.distributed._progress import fail_everywhere, progress_of
+from torch_conv.distributed._progress import ExchangeError, alive, fail_everywhere, progress_of
 
 _TENSORS = (Tensor, torch.nn.Parameter)
 _HASHED_BYTES = 1 << 16  # larger kernels are not compared by value; a digest of this size takes 50 us
