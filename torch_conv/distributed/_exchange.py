@@ -32,7 +32,7 @@ class Exchange:
     """
 
     def __init__(self, wants: list[list[Run]], view: MeshView, mesh_dim: int) -> None:
-        me, peers = view.at[mesh_dim], view.peers(mesh_dim)
+        me, peers = view.at[mesh_dim], view.peers[mesh_dim]
         self.view, self.mesh_dim = view, mesh_dim
         self.runs = wants[me]
         # For each rank: (owner, first row, rows). The owner -1 stands for the border's value.
