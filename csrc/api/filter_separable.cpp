@@ -41,7 +41,7 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   const Extent size{.d = axes == 3 ? windows[2].size.w : 1, .h = windows[1].size.w, .w = windows[0].size.w};
   const Geometry g = place_window(call, in.image, size, axes, o);
   const bool halving = axes == 2 && halves(size, g, in.image, is_valid_padding(op, o.padding));
-  check(halving || algorithm != Algorithm::fused || call.part, op,
+  check(halving || algorithm != Algorithm::fused || part_of(call), op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
   call.footprint.reads_shards = !halving;
   return fill_result(call, input, in, axes, g, o, [&](const Image& image) {

@@ -57,7 +57,7 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool several) {
                 .stride = 1,
                 .wanted = algorithm_ == Algorithm::fused};
   std::copy(stages.begin(), stages.end(), problem.stages);
-  if (call_.only_footprint() && call_.is_shard) call_.footprint.reads_shards = reads_other_shards(problem);
+  if (call_.only_footprint() && call_.on_shards) call_.footprint.reads_shards = reads_other_shards(problem);
   const auto fill = [&](const Image& image, int64_t stride_output) {
     problem.out = image, problem.stride_output = stride_output, problem.peers = peers_of(call_, in_.image, axes_);
     run_chain(call_, target_, in_, axes_, problem, algorithm_);

@@ -141,6 +141,17 @@ struct Direct {
   Peers peers{};
   Sums sums = Sums::chain;
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
+  // Whether the problem holds no memory of a device besides its images.
+  bool on_any_device() const { return taps.on_host && !bias; }
+  // One channel that is expanded to many, each with its own window, as one input channel with many outputs. Kernels
+  // then read the channel less often. Bulk copies take no stride of 0.
+  Direct with_channels_read_once() const {
+    const auto expanded = [](const Image& x) { return x.stride_c == 0; };
+    Direct p = *this;
+    if (in.c > 1 && expanded(in) && peers.all(expanded) && groups == in.c && out.c == in.c)
+      p.in.c = p.groups = p.peers.above.c = p.peers.below.c = 1;
+    return p;
+  }
 };
 
 // Overlap-save: tiles of the extended images, which are transformed one by one. `data` holds tiles `first` to
@@ -210,6 +221,7 @@ struct Separable {
   Placement place;
   Peers peers{};
   Sums sums = Sums::chain;
+  bool on_any_device() const { return taps_x.on_host && taps_y.on_host && (kd == 1 || taps_z.on_host); }
 };
 
 // out = window sum * scale (Border::skip with place.normalized: window sum / number of pixels inside).
@@ -223,6 +235,7 @@ struct Box {
   int64_t whole_h = 0;    // rows of the whole image
   int64_t whole_w = 0;    // columns of the whole image
   Peers peers{};
+  bool on_any_device() const { return true; }
 };
 
 // The third axis of a 3-D box, after the planes' sums: out = sum over l of sums[z + l - pad_z] * scale. With
@@ -298,6 +311,12 @@ struct Fused {
   int64_t stride;       // the last stage keeps the pixels 0, stride, 2 stride ... along every axis
   bool wanted = false;  // one launch, even where separate filters are faster
   Peers peers{};
+  bool on_any_device() const {
+    bool on_host = true;
+    for (const Stage* s = stages; s != stages + count; ++s)
+      for (int i = 0; i < s->windows; ++i) on_host = on_host && s->taps_x[i].on_host && s->taps_y[i].on_host;
+    return on_host;
+  }
 
   static Fused of(const Stage& only, const Image& in, const Image& out, const Placement& at, bool valid) {
     return {.in = in,

@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "graph/call.h"
 #include "kernels/families.h"
 #include "runtime/launch.h"
-#include "tensors/call.h"
 
 namespace torch_conv {
 
