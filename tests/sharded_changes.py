@@ -9,7 +9,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 import torch_conv
 import torch_conv.distributed as sharded
-from torch_conv.distributed import _operators, _symmetric_memory
+from torch_conv.distributed import _call, _symmetric_memory
 
 ROWS = [Shard(2)]
 WRITES = {  # changes that torch counts as a version of the tensor, and others
@@ -30,8 +30,8 @@ def is_right(g, name, image, whole, *args, **kw):
 def repeated_calls_take_the_short_way(g):
     x, k = g.image(1, 2, 8 * g.world, 9), torch.rand(3, 3)
     image, spread_window = spread(x, g.mesh(), *ROWS), spread(k.to(g.device), g.mesh(), R)
-    long_ways, describe = [], _operators.ShardedCall.describe
-    _operators.ShardedCall.describe = lambda *args: long_ways.append(1) or describe(*args)
+    long_ways, describe = [], _call.ShardedCall.describe
+    _call.ShardedCall.describe = lambda *args: long_ways.append(1) or describe(*args)
     try:
         for call, expected in (
             (lambda: sharded.filter2d(image, k), (k,)),
@@ -53,7 +53,7 @@ def repeated_calls_take_the_short_way(g):
             chained, x = sharded.filter2d(chained, k), torch_conv.filter2d(x, k)
         g.expect(torch.equal(chained.to_local(), part_of(x, g.mesh(), ROWS)))
     finally:
-        _operators.ShardedCall.describe = describe
+        _call.ShardedCall.describe = describe
 
 
 @case

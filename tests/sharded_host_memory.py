@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 from torch_conv.distributed import _exchange, _symmetric_memory
-from torch_conv.distributed._errors import call_distributed
+from torch_conv.distributed._progress import call_distributed
 
 
 class Buffer:

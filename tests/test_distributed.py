@@ -28,6 +28,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from conftest import ROOT, needs_built_checkout  # whose sys.path the processes that are started here get
 
+import torch_conv.distributed
 from torch_conv.reference._extend import source_of
 from torch_conv.sharding.geometry import BORDERS, Footprint, chunk_bounds, piece_for
 
@@ -186,6 +187,12 @@ Border["constant"] = lambda at, n: torch.where((at >= 0) & (at < n), at, -1)
 
 
 @needs_built_checkout
+def test_functions_have_a_form_for_dtensors():
+    without = {"causal_conv1d", "causal_conv1d_update"}
+    assert set(torch_conv.functional.__all__) - set(torch_conv.distributed.__all__) == without
+    assert all(hasattr(torch_conv.distributed, name) for name in torch_conv.distributed.__all__)
+
+
 def test_importing_torch_conv_leaves_torch_distributed_alone():
     code = "import sys, torch_conv; sys.exit('torch.distributed.tensor' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

@@ -13,7 +13,7 @@ ALLOWED = {
     "sharding": {"graph", "tensors", "runtime", "core"},
     "graph": {"kernels", "tensors", "runtime", "core"},
     "kernels": {"runtime", "core"},
-    "tensors": {"runtime", "core"},
+    "tensors": {"core"},
     "runtime": {"core"},
     "core": set(),
 }

@@ -42,8 +42,9 @@ Sizes without_height(Sizes sizes) {
 
 // The weight and the bias of a call on some channels of a whole. The channels must be whole groups.
 void slice_groups(const Call& call, int axes, Tensor& weight, std::optional<Tensor>& bias, int64_t& groups) {
-  if (!call.slice || call.slice->dim_from_end != axes + 1) return;
-  const int64_t in = weight.size(1), out = weight.size(0) / groups, begin = call.slice->begin, size = call.slice->size;
+  const Slice* slice = shards_of(call).slice;
+  if (!slice || slice->dim_from_end != axes + 1) return;
+  const int64_t in = weight.size(1), out = weight.size(0) / groups, begin = slice->begin, size = slice->size;
   check(groups > 1, call.op, "a dense convolution cannot be split along its channels");
   check(begin % in == 0 && size % in == 0, call.op, "shards along channels must hold whole groups of ", in,
         " channels, got one of ", size, " from channel ", begin, " on");
@@ -103,8 +104,8 @@ void check_torch_padding(const char* op, int axes, const Tensor& input, const Te
 
 Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optional<Tensor> bias, ConvOptions o) {
   const char* op = call.op;
-  if (call.slice) slice_groups(call, axes, weight, bias, o.groups);
-  if (call.is_shard) {
+  slice_groups(call, axes, weight, bias, o.groups);
+  if (call.on_shards) {
     weight = on_device_of(call, input, weight);
     if (bias) bias = on_device_of(call, input, *bias);
   }
@@ -113,9 +114,10 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   const bool depthwise = is_depthwise(op, axes, input, weight, o, border);
   const Convolution convolution = numbers_of(call, input, weight, o);
   // Parts take the route of the whole image.
-  const std::string why = call.whole_footprint ? call.whole_footprint->by_torch : why_torch(convolution, o.algorithm);
+  const auto [part, slice, whole, streams] = shards_of(call);
+  const std::string why = whole ? whole->by_torch : why_torch(convolution, o.algorithm);
   const Geometry g = place_conv_windows(call, axes, input, weight, o, border);
-  if (!why.empty() && !call.part) check_torch_padding(op, axes, input, weight, o, convolution);
+  if (!why.empty() && !part) check_torch_padding(op, axes, input, weight, o, convolution);
 
   const int spatial = std::max(axes, 2);
   const Tensor images = axes == 1 ? with_height(input) : input;
@@ -130,9 +132,9 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   if (!why.empty()) return hand_over(call, input, weight, bias, o);
 
   const ImageView in = view_input(call, images, spatial);
-  Tensor result = !call.part  ? empty_result(call, images, sizes, spatial, input.scalar_type())
-                  : axes == 1 ? with_height(call.part->result)
-                              : call.part->result;
+  Tensor result = !part       ? empty_result(call, images, sizes, spatial, input.scalar_type())
+                  : axes == 1 ? with_height(part->result)
+                              : part->result;
   if (result.numel() > 0)
     run_convolution(call, Target(call, input),
                     {.axes = axes,

@@ -20,7 +20,8 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   const Sums sums = axes == 2 ? sums_of(f.algorithm) : Sums::chain;
   // All kernels take wide taps, so parts that may read neighbour shards have wide taps. Parts of a depthwise
   // convolution read no neighbour shards, and its kernels need narrow taps.
-  const bool reads_no_shards = !call.part || (call.whole_footprint && call.whole_footprint->algorithm == depthwise);
+  const Footprint* whole = shards_of(call).whole_footprint;
+  const bool reads_no_shards = !part_of(call) || (whole && whole->algorithm == depthwise);
   const WindowOptions options{.flip = behaviour == "conv",
                               .normalized = f.normalizes_taps(),
                               .narrow = sums != Sums::chain && on_cuda(call, input) && reads_no_shards};

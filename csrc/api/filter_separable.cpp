@@ -31,7 +31,7 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   const Extent size{.d = axes == 3 ? windows[2].size.w : 1, .h = windows[1].size.w, .w = windows[0].size.w};
   const Geometry g = f.geometry_of(size);
   const bool halving = axes == 2 && halves(size, g, f.in.image, f.valid);
-  check(halving || f.algorithm != fused || call.part, call.op,
+  check(halving || f.algorithm != fused || part_of(call), call.op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
   call.footprint.reads_shards = !halving;
   return f.fill(g, [&](const Image& image) {

@@ -20,7 +20,7 @@ void check_window_device(const FilterCall& f, const char* argument, const Tensor
   const Call& call = f.call;
   const Tensor& input = f.input;
   if (kernel.is_cpu() || same_device(kernel, input)) return;
-  if (call.is_shard && kernel.is_cuda() && input.is_cuda()) return;
+  if (call.on_shards && kernel.is_cuda() && input.is_cuda()) return;
   if (input.is_cpu()) refuse(call.op, argument, " must be on cpu, as the input is, got ", device_text(kernel));
   refuse(call.op, argument, " must be on cpu or ", device_text(input), ", got ", device_text(kernel));
 }
@@ -119,7 +119,7 @@ Geometry place_axes(Call& call, const std::vector<AxisWindow>& windows, const Pl
     call.footprint.axis[axis++] = {w.before, w.span(), w.stride, w.middle, out};
   }
   call.footprint.border = p.border;
-  if (call.part) *pads[call.part->axis] = call.part->pad, *outs[call.part->axis] = call.part->out;
+  if (const Part* part = part_of(call)) *pads[part->axis] = part->pad, *outs[part->axis] = part->out;
   return g;
 }
 
@@ -168,7 +168,8 @@ Tensor FilterCall::filled(const Sizes& sizes, const std::function<Tensor(ScalarT
   const Dtype dtype = result_dtype();
   call.footprint.result = sizes, call.footprint.dtype = scalar_type_of(dtype);
   if (call.only_footprint()) return input;
-  Tensor result = call.out ? *call.out : call.part ? call.part->result : allocated(scalar_type_of(dtype));
+  const Part* part = part_of(call);
+  Tensor result = call.out ? *call.out : part ? part->result : allocated(scalar_type_of(dtype));
   if (result.numel() == 0 || fill(result, dtype)) return result;
   const Tensor merged = allocate(call, result, sizes, result.scalar_type());
   fill(merged, dtype);

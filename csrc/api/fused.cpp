@@ -71,7 +71,7 @@ class Pipeline {
                   .stride = 1,
                   .wanted = f_.algorithm == Algorithm::fused};
     std::copy(stages.begin(), stages.end(), problem.stages);
-    if (f_.call.only_footprint() && f_.call.is_shard) footprint.reads_shards = reads_other_shards(problem);
+    if (f_.call.only_footprint() && f_.call.on_shards) footprint.reads_shards = reads_other_shards(problem);
     const auto fill = [&](const Image& image, int64_t stride_output) {
       problem.out = image, problem.stride_output = stride_output;
       problem.peers = peers_of(f_.call, f_.in.image, f_.axes);

@@ -23,7 +23,7 @@ namespace torch_conv {
 
 // The last `axes` dimensions of the input are spatial. A window has `window_axes` dimensions after none, (B) or (B, C).
 // Shards along batch or channels slice windows like the image. window_axes 0: the function slices its own arguments by
-// call.slice.
+// OnShards::slice.
 template <Name name, int axes, int window_axes, auto function>
 struct Operator;
 
@@ -43,8 +43,10 @@ struct Operator<name, axes, window_axes, function> {
   }
 
   static Tensor compute(Call& call, const Tensor& input, const Args&... args) {
-    if (!repeatable(call, input)) return function(call, input, args...);
-    call.streams = nullptr;  // of one call on all shards; a replay has none
+    const Part* part = part_of(call);
+    // A launch for several shards is no call on one image.
+    if (!repeatable(call, input) || (part && !part->shards.empty())) return function(call, input, args...);
+    if (call.on_shards) call.on_shards->streams = nullptr;  // of one call on all shards; a replay has none
     Signature signature = signature_of(name.text, Signature::Form::image, call);
     signature.add(input), (signature.add(args), ...);
     return run_recorded(call, signature, [&] { return std::vector<Tensor>{function(call, input, args...)}; })[0];
@@ -64,7 +66,8 @@ struct Operator<name, axes, window_axes, function> {
 
   static std::vector<Tensor> split_as(Purpose purpose, std::string* lines, const std::vector<Tensor>& shards,
                                       const Args&... args, int64_t dim, const std::optional<Sizes>& wanted) {
-    Call whole{.op = op(), .purpose = purpose, .is_shard = true, .lines = lines};
+    OnShards all;
+    Call whole{.op = op(), .purpose = purpose, .on_shards = &all, .lines = lines};
     const auto run = [&] {
       return run_split(whole, axes, shards, dim, wanted, [&](Call& call, const Tensor& input) {
         // Without a graph of the whole call each part has a graph of its own.
@@ -91,7 +94,7 @@ struct Operator<name, axes, window_axes, function> {
       const auto ask = [&](Call& call) { split_as(call.purpose, call.lines, shards, args..., dim, wanted); };
       return answer(op(), question, ask, true);
     }
-    const Call whole{.op = op(), .is_shard = true};
+    const Call whole{.op = op()};
     if (shards.empty() || !repeatable(whole, shards[0])) return {0};
     return {number_of_graph(split_signature(whole, shards, args..., dim, wanted))};
   }

@@ -8,7 +8,7 @@
 // An answer is a list of numbers, and a text a list of its bytes: torch 2.11 frees no string that an operator returns.
 #pragma once
 
-#include "tensors/call.h"
+#include "graph/call.h"
 
 namespace torch_conv {
 
@@ -24,7 +24,8 @@ Sizes answer_of(const Call& call);
 template <typename Ask>
 Sizes answer(const char* op, const std::string& question, const Ask& ask, bool is_split = false) {
   std::string lines;
-  Call call{.op = op, .purpose = purpose_of(op, question, is_split), .lines = &lines};
+  const Purpose purpose = purpose_of(op, question, is_split);
+  Call call{.op = op, .purpose = purpose, .lines = purpose == Purpose::footprint ? nullptr : &lines};
   ask(call);
   return answer_of(call);
 }

@@ -2,13 +2,13 @@
 // neighbouring pixels of a row.
 #pragma once
 
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 
 namespace torch_conv {
 
 struct GeneralWindowArgs {
   Direct p;
-  Neighbours peers;        // none of volumes
+  PeerRows peers;          // none of volumes
   int64_t groups_of_four;  // per row
   int64_t threads;         // of the grid
   bool channels_inner;     // lanes follow the channels, which are innermost in memory
@@ -17,7 +17,7 @@ struct GeneralWindowArgs {
   static GeneralWindowArgs of(const Direct& p) {
     const int64_t fours = ceil_div(p.out.w, 4);
     return {.p = p,
-            .peers = Neighbours::of(p.peers, p.in),
+            .peers = PeerRows::of(p.peers, p.in),
             .groups_of_four = fours,
             .threads = p.out.n * p.out.c * p.out.d * p.out.h * fours,
             .channels_inner = p.out.c > 1 && p.out.stride_c < p.out.stride_w,

@@ -58,8 +58,8 @@ inline Image as_rows(Image x, int64_t channels) {
   return x;
 }
 
-// The neighbours of a shard of an image (cut along h) or of a volume (cut along d). Kernels on the shard's device may
-// read their memory; CPU kernels do not. `data` is null at an end of the whole image.
+// The neighbour shards of a shard of an image (cut along h) or of a volume (cut along d). CUDA kernels read them in
+// place, also in another GPU's memory. `data` is null at an end of the whole image.
 struct Peers {
   Image above{}, below{};
   bool any() const { return above.data || below.data; }
@@ -144,6 +144,17 @@ struct Direct {
   Sums sums = Sums::chain;
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
   bool needs_mma() const { return sums == Sums::mma || taps.narrow; }
+  // Whether the problem holds no memory of a device besides its images.
+  bool on_any_device() const { return taps.on_host && !bias; }
+  // One channel that is expanded to many, each with its own window, as one input channel with many outputs. Kernels
+  // then read the channel less often. Bulk copies take no stride of 0.
+  Direct with_channels_read_once() const {
+    const auto expanded = [](const Image& x) { return x.stride_c == 0; };
+    Direct p = *this;
+    if (in.c > 1 && expanded(in) && peers.all(expanded) && groups == in.c && out.c == in.c)
+      p.in.c = p.groups = p.peers.above.c = p.peers.below.c = 1;
+    return p;
+  }
 };
 template <typename F>
 void each_address(Direct& p, const F& f) {
@@ -231,6 +242,7 @@ struct Separable {
   Peers peers{};
   Sums sums = Sums::chain;
   bool needs_mma() const { return sums == Sums::mma; }
+  bool on_any_device() const { return taps_x.on_host && taps_y.on_host && (kd == 1 || taps_z.on_host); }
 };
 template <typename F>
 void each_address(Separable& p, const F& f) {
@@ -249,6 +261,7 @@ struct Box {
   int64_t whole_h = 0;    // rows of the whole image
   int64_t whole_w = 0;    // columns of the whole image
   Peers peers{};
+  bool on_any_device() const { return true; }
 };
 template <typename F>
 void each_address(Box& p, const F& f) {
@@ -332,6 +345,12 @@ struct Fused {
   int64_t stride;       // the last stage keeps the pixels 0, stride, 2 stride ... along every axis
   bool wanted = false;  // one launch, even where separate filters are faster
   Peers peers{};
+  bool on_any_device() const {
+    bool on_host = true;
+    for (const Stage* s = stages; s != stages + count; ++s)
+      for (int i = 0; i < s->windows; ++i) on_host = on_host && s->taps_x[i].on_host && s->taps_y[i].on_host;
+    return on_host;
+  }
 
   static Fused of(const Stage& only, const Image& in, const Image& out, const Placement& at, bool valid) {
     return {.in = in,

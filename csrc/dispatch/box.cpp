@@ -83,7 +83,8 @@ struct AxisPart {
   int64_t first, size;
 };
 AxisPart axis_part(const Call& call, int axis, int64_t n) {
-  return call.part && call.part->axis == axis ? AxisPart{call.part->first, call.part->whole_rows} : AxisPart{0, n};
+  const Part* part = part_of(call);
+  return part && part->axis == axis ? AxisPart{part->first, part->whole_rows} : AxisPart{0, n};
 }
 
 // Sums the planes' windows into scratch memory, then along z.

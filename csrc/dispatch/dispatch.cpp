@@ -72,13 +72,14 @@ void run_checked(Call& call, const Target& target, const Decision<Problem>& d, c
 }  // namespace
 
 Peers peers_of(const Call& call, const Image& in, int axes) {
-  return call.part && !call.part->shards.empty() ? peers(*call.part->shards[0], in.dtype, axes) : Peers{};
+  const Part* part = part_of(call);
+  return part && !part->shards.empty() ? peers(*part->shards[0], in.dtype, axes) : Peers{};
 }
 
 const char* wanted_by(Sums sums) { return sums == Sums::mma ? "tensor_core" : ""; }
 
 std::vector<Decision<Direct>> dispatch(const Target& target, const Direct& problem) {
-  const Direct p = with_channels_read_once(problem);
+  const Direct p = problem.with_channels_read_once();
   const char* pinned = pinned_variant();
   std::vector<Decision<Direct>> parts;
   if (!is_image(p)) {
@@ -122,7 +123,7 @@ std::optional<Decision<Fused>> dispatch(const Target& target, const Fused& p) {
 
 void run(Call& call, const Target& target, const Direct& p) {
   if (p.peers.any()) {
-    const auto* entry_points = entry_points_of_shards(p, axes_of(*call.part));
+    const auto* entry_points = entry_points_of_shards(p, axes_of(*part_of(call)));
     if (entry_points) run_shards(call, target, p, *entry_points, pinned_variant());
     return;
   }
@@ -173,7 +174,7 @@ bool run_in_one_launch(Call& call, const Target& target, const Fused& p) {
 bool serves_shards(const Target& target, const Direct& p, int axes) {
   const auto* entry_points = entry_points_of_shards(p, axes);
   if (!target.cuda() || !entry_points) return false;
-  return axes == 2 || decide(target, with_channels_read_once(p), *entry_points, pinned_variant()).serves();
+  return axes == 2 || decide(target, p.with_channels_read_once(), *entry_points, pinned_variant()).serves();
 }
 
 bool serves_shards(const Target& target, const Fused& p) {

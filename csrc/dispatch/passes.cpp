@@ -4,6 +4,7 @@
 #include "dispatch/volumes.h"
 #include "dispatch/windows.h"
 #include "kernels/separable2d/tuning.h"
+#include "sharding/part.h"
 
 namespace torch_conv {
 
@@ -139,7 +140,7 @@ Fused as_fused(const Separable& p, bool required) {
 
 void run_separable(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p, Algorithm asked,
                    bool halving) {
-  const bool required = asked == Algorithm::fused && !call.part;  // a part has the same bits by passes
+  const bool required = asked == Algorithm::fused && !part_of(call);  // a part has the same bits by passes
   const bool fused = halving && (required || (target.cuda() && asked == Algorithm::automatic));
   if (!fused || !run_in_one_launch(call, target, as_fused(p, required))) run_passes(call, target, in, axes, p);
 }

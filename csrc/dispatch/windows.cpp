@@ -78,8 +78,8 @@ Window prepare_window(const Call& call, const Tensor& given, int axes, const Ten
   const ScalarType image_type = scalar_type_of(image.dtype);
   const bool narrow = options.narrow && is_half(image.dtype) && are_finished(given, image_type, options);
   const ScalarType type = narrow ? image_type : accumulation_type(image.dtype);
-  const bool in_place = call.is_shard && are_finished(given, type, options) && read_from_peer(call, input, given);
-  const Tensor kernel = call.is_shard && !in_place ? on_device_of(call, input, given) : given;
+  const bool in_place = call.on_shards && are_finished(given, type, options) && read_from_peer(call, input, given);
+  const Tensor kernel = call.on_shards && !in_place ? on_device_of(call, input, given) : given;
   const Tensor taps = finished_taps(call, kernel, type, axes, options);
 
   const Sizes sizes = sizes_of(given);
@@ -124,7 +124,7 @@ Taps one_tap(const Call& call, Dtype sums, bool on_host) {
 
 void widen(const Call& call, Window& window, const Tensor& input, Dtype image) {
   if (!window.taps.narrow) return;
-  const Tensor here = call.is_shard ? on_device_of(call, input, window.tensor) : window.tensor;
+  const Tensor here = call.on_shards ? on_device_of(call, input, window.tensor) : window.tensor;
   window.tensor = finished_taps(call, here, accumulation_type(image), 2, {});
   window.taps.data = window.tensor.data_ptr();
   window.taps.narrow = false;
@@ -144,7 +144,7 @@ void upload_large(const Call& call, Window& window, const Tensor& input) {
 
 void upload(const Call& call, Window& window, const Tensor& input) {
   if (!window.taps.on_host) {
-    if (!call.is_shard) return;
+    if (!call.on_shards) return;
     window.tensor = on_device_of(call, input, window.tensor);
     window.taps.data = window.tensor.data_ptr();
     return;

@@ -1,7 +1,7 @@
 // Checked kernel tensors -> Taps: in the accumulation dtype, flipped and normalised.
 #pragma once
 
-#include "tensors/call.h"
+#include "graph/call.h"
 
 namespace torch_conv {
 

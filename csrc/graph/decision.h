@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "core/plan.h"
+#include "graph/call.h"
 #include "runtime/launch.h"
-#include "tensors/call.h"
 
 namespace torch_conv {
 

@@ -119,7 +119,7 @@ bool out_overlaps_nothing(const Call& call, const std::vector<Tensor>& given) {
 
 bool repeatable(const Call& call, const Tensor& input) {
   const bool forbidden = call.steered && any_set(kForbidding);
-  return call.runs() && (input.is_cuda() || input.is_cpu()) && !call.recorded_by_caller && !forbidden;
+  return call.runs() && (input.is_cuda() || input.is_cpu()) && !forbidden;
 }
 
 int64_t repeated_calls() { return repeated; }

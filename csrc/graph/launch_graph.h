@@ -14,8 +14,6 @@
 
 namespace torch_conv {
 
-class CurrentStream;  // sharding/split_streams.h, of calls on shards alone
-
 // An address: `offset` bytes from the beginning of the call's tensor `memory`. -1: `offset` is the address.
 struct Slot {
   int memory;
@@ -25,9 +23,8 @@ struct Slot {
 // One replay: the call's tensors, then the tensors that nodes have made so far.
 struct Replay {
   std::vector<std::optional<Tensor>> memory;
-  std::vector<char*> first;  // the address of each tensor
-  std::shared_ptr<SplitStreams> streams;
-  std::shared_ptr<CurrentStream> side;  // while nodes run on a side stream
+  std::vector<char*> first;       // the address of each tensor
+  std::shared_ptr<void> streams;  // of a call on shards, whose nodes make and use them (sharding/split_streams.h)
 
   void add(const Tensor& t);
   const Tensor& tensor(int i) const { return *memory[i]; }

@@ -17,9 +17,6 @@ Signature::Signature(const char* op, Form form, const Call& call) {
   add(call.steered);
   if (call.steered)
     for (const char* name : kSteering) add(std::string(environment(name)));
-  const Footprint* f = call.whole_footprint;
-  add(f != nullptr);
-  if (f) add(f->by_torch), add(int64_t(f->algorithm)), add(int64_t(f->sums));
   add(call.out);  // the first tensor; X_out serves no part of an image
 }
 

@@ -1,7 +1,7 @@
 // The signature of a call. Calls with equal signatures make the same launches.
 #pragma once
 
-#include "tensors/call.h"
+#include "graph/call.h"
 
 namespace torch_conv {
 
@@ -15,6 +15,7 @@ class Signature {
   enum class Form : int8_t { image, shards };
 
   explicit Signature(const std::vector<Tensor>& tensors) { add(tensors); }  // of tensors alone
+  Signature(const char* op, Form form, const Call& call);                   // without the call's OnShards
 
   void add(const Tensor& t);
   void add(const std::string& text) { add(int64_t(text.size())), text_ += text; }
@@ -37,10 +38,6 @@ class Signature {
   const std::vector<Tensor>& tensors() const { return tensors_; }
 
  private:
-  // Omits the call's part and slice, which signature_of adds.
-  Signature(const char* op, Form form, const Call& call);
-  friend Signature signature_of(const char* op, Form form, const Call& call);  // sharding/part.h
-
   void put(const void* bytes, size_t count) { text_.append(static_cast<const char*>(bytes), count); }
 
   std::string text_;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/ranges.h"
-#include "tensors/call.h"
+#include "graph/call.h"
 
 namespace torch_conv {
 

@@ -1,11 +1,10 @@
 // Launches for shards, by kernel families that read the neighbour shards in place.
 #pragma once
 
-#include <functional>
+#include <algorithm>
 
 #include "graph/record_launch.h"
-#include "sharding/boundaries.h"
-#include "sharding/near_planes.h"
+#include "sharding/split_copies.h"
 #include "sharding/split_streams.h"
 #include "tensors/images.h"
 
@@ -22,40 +21,69 @@ inline Peers peers(const Shard& shard, Dtype dtype, int axes) {
   return {image(shard.above), image(shard.below)};
 }
 
-// Whether a problem can run on any device, because the problem holds no memory of a device besides its images.
-inline bool on_any_device(const Direct& p) { return p.taps.on_host && !p.bias; }
-inline bool on_any_device(const Separable& p) {
-  return p.taps_x.on_host && p.taps_y.on_host && (p.kd == 1 || p.taps_z.on_host);
-}
-inline bool on_any_device(const Box&) { return true; }
+// The members of one axis in Image and in Placement.
+struct AxisMembers {
+  int64_t Image::*size, Image::*step;
+  int64_t Placement::*pad, Placement::*stride, Placement::*dilation;
+};
+constexpr AxisMembers kRows{&Image::h, &Image::stride_h, &Placement::pad_y, &Placement::stride_y,
+                            &Placement::dilation_y};
+constexpr AxisMembers kPlanes{&Image::d, &Image::stride_d, &Placement::pad_z, &Placement::stride_z,
+                              &Placement::dilation_z};
 
-inline bool on_any_device(const Fused& p) {
-  const auto on_host = [&](const Stage& s) {
-    const auto all = [&](const Taps* taps) { return std::all_of(taps, taps + s.windows, std::mem_fn(&Taps::on_host)); };
-    return all(s.taps_x) && all(s.taps_y);
-  };
-  return std::all_of(p.stages, p.stages + p.count, on_host);
-}
-
-// One channel that is expanded to many, each with its own window, becomes one input channel with many outputs. Kernels
-// then read the channel less often. Bulk copies take no stride of 0.
-inline Direct with_channels_read_once(Direct p) {
-  const auto expanded = [](const Image& x) { return x.stride_c == 0; };
-  if (p.in.c > 1 && expanded(p.in) && p.peers.all(expanded) && p.groups == p.in.c && p.out.c == p.in.c)
-    p.in.c = p.groups = p.peers.above.c = p.peers.below.c = 1;
-  return p;
-}
+// The problem for the outputs [begin, end) along an axis. Its input begins at row `first`: no window of these
+// outputs covers an earlier row.
 template <typename Problem>
-const Problem& with_channels_read_once(const Problem& p) {
-  return p;
+Problem rows_of_problem(const Problem& p, const AxisMembers& axis, int64_t begin, int64_t end, int64_t first) {
+  const auto below = [&](const Image& x, int64_t rows) {
+    return static_cast<char*>(x.data) + rows * x.*axis.step * size_of(x.dtype);
+  };
+  Problem q = p;
+  q.out.data = below(p.out, begin), q.out.*axis.size = end - begin;
+  q.in.data = below(p.in, first), q.in.*axis.size = p.in.*axis.size - first;
+  q.place.*axis.pad = p.place.*axis.pad + first - begin * p.place.*axis.stride;
+  if constexpr (requires { q.first_row; }) q.first_row += &axis == &kRows ? begin : 0;
+  return q;
 }
+
+// Whether interior and boundary strips can be separate problems: a chain has no pad for the first window.
+template <typename Problem>
+concept HasBoundaries = requires(Problem p) {
+  p.place;
+};
+
+// A problem on a shard, cut into the interior, which reads no other shard, and the boundary strips, which do.
+template <typename Problem>
+struct Boundaries {
+  Problem interior, above, below;  // some may be without outputs
+
+  // `volumes`: the image is cut along d, else along h. A boundary strip has at least `least` outputs, if the shard has
+  // enough of them.
+  static Boundaries of(const Problem& p, bool volumes, int64_t least) {
+    const AxisMembers& axis = volumes ? kPlanes : kRows;
+    const int64_t pad = p.place.*axis.pad, stride = p.place.*axis.stride, in = p.in.*axis.size, out = p.out.*axis.size;
+    const int64_t length = ((volumes ? p.kd : p.kh) - 1) * p.place.*axis.dilation + 1;
+    // Outputs before `top` may read the shard above; outputs from `bottom` on may read the shard below.
+    const int64_t top = p.peers.above.data ? std::min(out, std::max(least, ceil_div(pad, stride))) : 0;
+    const int64_t fitting = in + pad - length, last = std::max<int64_t>(0, out - least);
+    const int64_t bottom = !p.peers.below.data ? out : fitting < 0 ? 0 : std::min(last, fitting / stride + 1);
+    const int64_t middle = std::max(top, bottom);  // a shard thinner than its window has no interior
+    // The input of each problem begins at the first row of its windows, so that no tile is outside the image.
+    const auto first = [&](int64_t begin) { return std::max<int64_t>(0, begin * stride - pad); };
+    Boundaries s{rows_of_problem(p, axis, top, middle, first(top)), rows_of_problem(p, axis, 0, top, 0),
+                 rows_of_problem(p, axis, middle, out, first(middle))};
+    s.interior.peers = {};
+    s.below.peers.above = {};
+    return s;
+  }
+};
 
 // Sets the images of a problem to another shard's. False: their memory layout serves no kernel.
 template <typename Problem>
 bool set_images(Problem& p, const Shard& shard, int axes) {
   Tensor result = shard.result;
-  if constexpr (std::is_same_v<Problem, Box>) p.first_row = shard.first;
-  if constexpr (std::is_same_v<Problem, Fused>) {
+  if constexpr (requires { p.first_row; }) p.first_row = shard.first;
+  if constexpr (requires { p.stride_output; }) {
     if (result.dim() > shard.input->dim()) {  // several outputs, in a dimension before the spatial axes
       const int64_t dim = result.dim() - axes - 1;
       p.stride_output = result.stride(dim), result = torch::stable::select(result, dim, 0);
@@ -66,12 +94,6 @@ bool set_images(Problem& p, const Shard& shard, int axes) {
   p.in = *in, p.out = *out, p.peers = peers(shard, p.in.dtype, axes);
   return true;
 }
-
-// Whether interior and boundary strips can be separate problems. A Fused has no pad for the first window.
-template <typename Problem>
-constexpr bool kHasBoundaries = true;
-template <>
-inline constexpr bool kHasBoundaries<Fused> = false;
 
 // One launch for a shard: for the whole shard, for its interior, or for a boundary strip, which reads other shards.
 template <typename Problem>
@@ -91,8 +113,10 @@ std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& t
     launches.push_back({decide(target, part, entry_points, pinned), on_side});
     return launches.back().decision.serves() && launches.back().decision.plan->scratch_bytes == 0;
   };
-  const bool volumes = axes_of(*call.part) == 3;
-  const Problem whole_shard = volumes ? with_channels_read_once(p) : p;
+  const bool volumes = axes_of(*part_of(call)) == 3;
+  Problem whole_shard = p;
+  if constexpr (requires { p.with_channels_read_once(); })
+    if (volumes) whole_shard = p.with_channels_read_once();
   bool two_are_faster = true;
   int64_t least = 0;
   if (volumes) {  // the plan for the whole shard says how deep its boundary strips should be
@@ -100,8 +124,8 @@ std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& t
     least = launches[0].decision.plan->boundary_d;
     two_are_faster = least > 0 && (is_far(*shard.input, shard.above) || is_far(*shard.input, shard.below));
   }
-  if constexpr (kHasBoundaries<Problem>) {
-    if (call.streams->two_launches(two_are_faster)) {
+  if constexpr (HasBoundaries<Problem>) {
+    if (shards_of(call).streams->two_launches(two_are_faster)) {
       std::vector<ShardLaunch<Problem>> one_launch = std::move(launches);
       launches.clear();
       const Boundaries<Problem> boundaries = Boundaries<Problem>::of(whole_shard, volumes, least);
@@ -155,7 +179,7 @@ void record(LaunchGraph& graph, const Shard& shard, const std::vector<ShardLaunc
     void* const reader = SplitStreams::begin(r, input, owners, on_side, after_queued);
     void* const stream = on_side ? cuda::current_stream(device) : reader;
     for (const auto& [node, is_strip] : nodes) node.run(r, is_strip ? reader : stream, nullptr);
-    r.streams->end(r.tensor(input), on_side);
+    streams_of(r).streams.end(r.tensor(input), on_side);
   });
 }
 
@@ -165,13 +189,13 @@ bool run_shard(Call& call, const Target& target, const Shard& shard, const Probl
   std::vector<ShardLaunch<Problem>> launches = launches_for(call, target, shard, p, entry_points, pinned);
   if (launches.empty()) return false;
   for (ShardLaunch<Problem>& launch : launches) launch.kernels = load(call, target, *launch.decision.plan);
-  SplitStreams& streams = *call.streams;
+  SplitStreams& streams = *shards_of(call).streams;
   const bool on_side = launches.back().on_side;
-  const bool after_queued = !on_any_device(p);  // the current stream may just have queued the copy of taps
+  const bool after_queued = !p.on_any_device();  // the current stream may just have queued the copy of taps
   void* const reader = streams.begin(*shard.input, {shard.above, shard.below}, on_side, after_queued);
   std::optional<NearPlanes> near;
-  if constexpr (kHasBoundaries<Problem>)
-    if (on_side && axes_of(*call.part) == 3) copy_near_planes(call, shard, p, reader, after_queued, near, launches);
+  if constexpr (HasBoundaries<Problem>)
+    if (on_side && axes_of(*part_of(call)) == 3) copy_near_planes(call, shard, p, reader, after_queued, near, launches);
   for (const ShardLaunch<Problem>& launch : launches) {
     const Decision<Problem>& d = launch.decision;
     void* const stream = launch.on_side ? reader : target.stream();
@@ -188,10 +212,10 @@ template <typename Problem>
 void run_shards(Call& call, const Target& target, const Problem& p, const EntryPoints<Problem>& entry_points,
                 const char* pinned) {
   if (!target.cuda()) return;
-  const std::vector<Shard*>& shards = call.part->shards;
-  const int axes = axes_of(*call.part);
+  const std::vector<Shard*>& shards = part_of(call)->shards;
+  const int axes = axes_of(*part_of(call));
   shards[0]->done = run_shard(call, target, *shards[0], p, entry_points, pinned);
-  if (!shards[0]->done || !on_any_device(p)) return;
+  if (!shards[0]->done || !p.on_any_device()) return;
   for (size_t i = 1; i < shards.size(); ++i) {
     Shard& shard = *shards[i];
     const Target there(call, *shard.input);

@@ -5,6 +5,8 @@
 
 namespace torch_conv {
 
+class SplitStreams;
+
 // A shard, its result, and its neighbour shards, which kernels may read in place.
 struct Shard {
   const Tensor* input;
@@ -32,31 +34,40 @@ struct Slice {
   int64_t dim_from_end, begin, size;  // dim_from_end counts from the last axis, which is 1
 };
 
-// A call with the purpose of `call`, on a part of the image.
-inline Call call_on(const Call& call, Part* part) {
-  return {.op = call.op,
-          .purpose = call.purpose,
-          .part = part,
-          .is_shard = true,
-          .whole_footprint = call.whole_footprint,
-          .lines = call.lines};
+// The place of a call among the calls on all shards of an image.
+struct OnShards {
+  Part* part = nullptr;                        // the outputs to compute; null: all
+  const Slice* slice = nullptr;                // the input is this part along batch or channels
+  const Footprint* whole_footprint = nullptr;  // of the whole image, whose decisions a part takes over
+  SplitStreams* streams = nullptr;             // of all these calls
+};
+
+// Nothing is set where the input is no shard.
+inline const OnShards& shards_of(const Call& call) {
+  static constexpr OnShards kNone;
+  return call.on_shards ? *call.on_shards : kNone;
 }
-inline Call call_on(const Call& call, const Slice* slice) {
+inline Part* part_of(const Call& call) { return shards_of(call).part; }
+
+// The call on one of the shards of `call`.
+inline Call call_on(const Call& call, OnShards& shards) {
   return {.op = call.op,
           .purpose = call.purpose,
-          .slice = slice,
-          .is_shard = true,
-          .whole_footprint = call.whole_footprint,
-          .lines = call.lines};
+          .on_shards = &shards,
+          .lines = call.lines,
+          .steered = call.steered,
+          .graph = call.graph};
 }
 
 // The signature of a call on a whole image or on a part of one.
 inline Signature signature_of(const char* op, Signature::Form form, const Call& call) {
   Signature s(op, form, call);
-  s.add(call.slice != nullptr), s.add(call.part != nullptr);
-  if (const Slice* slice = call.slice) s.add(slice->dim_from_end), s.add(slice->begin), s.add(slice->size);
-  if (const Part* p = call.part)
+  const auto [part, slice, whole, streams] = shards_of(call);
+  s.add(slice != nullptr), s.add(part != nullptr), s.add(whole != nullptr);
+  if (slice) s.add(slice->dim_from_end), s.add(slice->begin), s.add(slice->size);
+  if (const Part* p = part)
     s.add(int64_t(p->axis)), s.add(p->pad), s.add(p->out), s.add(p->first), s.add(p->whole_rows), s.add(p->result);
+  if (whole) s.add(whole->by_torch), s.add(int64_t(whole->algorithm)), s.add(int64_t(whole->sums));
   return s;
 }
 

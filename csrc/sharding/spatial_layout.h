@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sharding/geometry.h"
-#include "sharding/part.h"
+#include "sharding/split.h"
 
 namespace torch_conv {
 
@@ -74,5 +74,9 @@ class SpatialLayout {
   bool ends_, direct_;  // as in Footprint
   AxisFootprint axis_;
 };
+
+// The results of the wanted shards, for a call along the image's dimension (spatial_split.cpp).
+std::vector<Tensor> run_spatial(const Call& call, int axes, const ShardedImage& image, const Sizes& wanted,
+                                const Footprint& footprint, const ShardCall& function);
 
 }  // namespace torch_conv

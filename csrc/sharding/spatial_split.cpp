@@ -1,11 +1,56 @@
-#include "sharding/spatial_split.h"
-
+// A call on shards along a spatial dimension.
 #include <algorithm>
+#include <span>
 
 #include "graph/allocate.h"
+#include "sharding/spatial_layout.h"
+#include "sharding/split.h"
 #include "sharding/split_copies.h"
+#include "sharding/split_streams.h"
 
 namespace torch_conv {
+
+namespace {
+
+class SpatialSplit {
+ public:
+  SpatialSplit(const Call& call, int axes, const ShardedImage& image, const Footprint& footprint,
+               const ShardCall& function)
+      : call_(call),
+        axes_(axes),
+        image_(image),
+        footprint_(footprint),
+        function_(function),
+        from_end_(image.from_end()),
+        layout_(call_, axes, image, footprint) {}
+
+  // The results of the wanted shards.
+  std::vector<Tensor> run(const Sizes& wanted);
+
+ private:
+  Tensor result_of(const ShardOutputs& shard) const;
+  // `shards`: this one first, then shards that are not filtered yet.
+  void filter_interior(ShardOutputs& shard, std::span<ShardOutputs> shards);
+  bool filter_in_place(ShardOutputs& shard, std::span<ShardOutputs> shards);
+  void filter_boundaries(const ShardOutputs& shard, std::vector<BoundaryStrip>& strips);
+  void copy_rows_to(std::span<BoundaryStrip> strips) const;
+  void copy_outputs_of(std::span<BoundaryStrip> strips, const ShardOutputs& shard);
+  void* begin_boundaries(const ShardOutputs& shard, std::span<BoundaryStrip> strips);
+  // `tensor` holds all rows that the outputs read; the first one's window starts `pad` before it.
+  void filter_rows(const ShardOutputs& shard, const Tensor& tensor, int64_t pad, Range outputs);
+  Part part_of(int64_t pad, Range outputs, const Tensor& result) const;
+  Tensor filter(const Tensor& tensor, Part* part);  // all outputs of the tensor where `part` is null
+  void explain(const ShardOutputs& shard, const char* part) const;
+
+  const Call& call_;
+  int axes_;
+  const ShardedImage& image_;
+  const Footprint& footprint_;
+  const ShardCall& function_;
+  int64_t from_end_;
+  SpatialLayout layout_;
+  std::optional<SplitStreams> streams_;
+};
 
 std::vector<Tensor> SpatialSplit::run(const Sizes& wanted) {
   std::vector<ShardOutputs> shards;
@@ -41,7 +86,7 @@ void SpatialSplit::filter_interior(ShardOutputs& shard, std::span<ShardOutputs> 
   if (shard.interior.size() == 0 || filter_in_place(shard, shards)) return;
   explain(shard, "its interior");
   if (footprint_.all_rows) {
-    shard.result = call_on_whole(*shard.input);  // filter_boundaries() overwrites the outputs of the strips
+    shard.result = filter(*shard.input, nullptr);  // filter_boundaries() overwrites the outputs of the strips
     return;
   }
   // The rows before the first window would make a negative pad, which tiles do not take along y.
@@ -59,7 +104,7 @@ bool SpatialSplit::filter_in_place(ShardOutputs& shard, std::span<ShardOutputs> 
     if ((other.above || other.below) && layout_.pad_of(other) == part.pad) part.shards.push_back(&other);
   const size_t lines = call_.lines ? call_.lines->size() : 0;
   explain(shard, "its interior and its boundary strips, which read other shards in place; and further shards likewise");
-  call_on_part(part, *shard.input);
+  filter(*shard.input, &part);
   if (!shard.done && call_.lines) call_.lines->resize(lines);
   return shard.done;
 }
@@ -76,14 +121,14 @@ void SpatialSplit::filter_boundaries(const ShardOutputs& shard, std::vector<Boun
     const CurrentStream side(*shard.input, begin_boundaries(shard, strips));
     copy_rows_to(strips);
     for (BoundaryStrip& strip : strips) {
-      if (footprint_.all_rows) strip.tensor = call_on_whole(strip.tensor);
+      if (footprint_.all_rows) strip.tensor = filter(strip.tensor, nullptr);
       else filter_rows(shard, strip.tensor, strip.pad, strip.outputs);
     }
   }
   streams_->end(*shard.input, true);
   if (call_.graph)
     call_.graph->record([input = call_.graph->index_of(*shard.input)](Replay& r) {
-      r.side.reset(), r.streams->end(r.tensor(input), true);
+      streams_of(r).side.reset(), streams_of(r).streams.end(r.tensor(input), true);
     });
   if (footprint_.all_rows) copy_outputs_of(strips, shard);
 }
@@ -125,14 +170,15 @@ void SpatialSplit::copy_outputs_of(std::span<BoundaryStrip> strips, const ShardO
   copies.run(call_);
   streams_->delay_side(*shard.input);
   if (call_.graph)
-    call_.graph->record(
-        [input = call_.graph->index_of(*shard.input)](Replay& r) { r.streams->delay_side(r.tensor(input)); });
+    call_.graph->record([input = call_.graph->index_of(*shard.input)](Replay& r) {
+      streams_of(r).streams.delay_side(r.tensor(input));
+    });
 }
 
 void SpatialSplit::filter_rows(const ShardOutputs& shard, const Tensor& tensor, int64_t pad, Range outputs) {
   const int64_t at = outputs.begin - shard.outputs.begin;
   Part part = part_of(pad, outputs, narrow(shard.result, shard.result.dim() - from_end_, at, outputs.size()));
-  call_on_part(part, tensor);
+  filter(tensor, &part);
 }
 
 Part SpatialSplit::part_of(int64_t pad, Range outputs, const Tensor& result) const {
@@ -144,21 +190,22 @@ Part SpatialSplit::part_of(int64_t pad, Range outputs, const Tensor& result) con
           .result = result};
 }
 
-void SpatialSplit::call_on_part(Part& part, const Tensor& tensor) {
-  Call call = call_on(call_, &part);
-  call.graph = call_.graph, call.streams = &*streams_, call.recorded_by_caller = !part.shards.empty();
-  function_(call, tensor);
-}
-
-Tensor SpatialSplit::call_on_whole(const Tensor& tensor) {
-  Call call = call_;
-  call.streams = &*streams_;
+Tensor SpatialSplit::filter(const Tensor& tensor, Part* part) {
+  OnShards shards{.part = part, .whole_footprint = &footprint_, .streams = &*streams_};
+  Call call = call_on(call_, shards);
   return function_(call, tensor);
 }
 
 // Says which shard the following lines of an explanation are about.
 void SpatialSplit::explain(const ShardOutputs& shard, const char* part) const {
-  if (!call_.runs()) Call(call_).explain("shard " + std::to_string(shard.index) + ", " + part);
+  if (!call_.runs()) call_.explain("shard " + std::to_string(shard.index) + ", " + part);
+}
+
+}  // namespace
+
+std::vector<Tensor> run_spatial(const Call& call, int axes, const ShardedImage& image, const Sizes& wanted,
+                                const Footprint& footprint, const ShardCall& function) {
+  return SpatialSplit(call, axes, image, footprint, function).run(wanted);
 }
 
 }  // namespace torch_conv

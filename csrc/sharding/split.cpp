@@ -3,7 +3,9 @@
 #include <numeric>
 
 #include "graph/allocate.h"
-#include "sharding/spatial_split.h"
+#include "graph/launch_graph.h"
+#include "sharding/spatial_layout.h"
+#include "sharding/split_streams.h"
 #include "tensors/images.h"
 
 namespace torch_conv {
@@ -48,26 +50,40 @@ Tensor placeholder_of(const ShardedImage& image, size_t i) {
 
 // A call on shards along batch or channels: no shard reads another one.
 std::vector<Tensor> run_slices(const Call& call, const ShardedImage& image, const Sizes& wanted,
-                               const ShardCall& function) {
+                               const Footprint& footprint, const ShardCall& function) {
   SplitStreams streams(call, image.shards, wanted.size() > 1);
   record_streams(call, image.shards, wanted.size() > 1);
   std::vector<Tensor> results;
   for (int64_t i : wanted) {
     const Range rows = image.rows_of(i);
     if (rows.size() == 0) {
-      Sizes sizes = call.whole_footprint->result;
+      Sizes sizes = footprint.result;
       sizes[image.dim] = 0;
-      results.push_back(allocate(call, image.shards[i], sizes, call.whole_footprint->dtype));
+      results.push_back(allocate(call, image.shards[i], sizes, footprint.dtype));
       continue;
     }
     const Slice slice{image.from_end(), rows.begin, rows.size()};
-    Call slice_call = call_on(call, &slice);
-    slice_call.graph = call.graph, slice_call.streams = &streams;
+    OnShards shards{.slice = &slice, .whole_footprint = &footprint, .streams = &streams};
+    Call slice_call = call_on(call, shards);
     results.push_back(function(slice_call, image.shards[i]));
   }
   streams.finish();
   record_finish(call);
   return results;
+}
+
+// Bytes of a window that kernels read in another GPU's memory; every block reads the window. Two NVIDIA H100 with
+// NVLink, us a call on their shards, the window copied | read in place:
+//     3x3 float32 of 4096²     49.0 | 32.8     15x15 of 8192² (900 bytes)                  302 | 309
+//     3x3 of 8192²            103.5 | 103.5    3x3 for each of 64 channels of 2048x1024    193 | 199   (2304 bytes)
+//       in a CUDA graph        99.7 | 97.3     7x7 for each of 64 channels of 2048x1024    211 | 215
+//     3x3x3 of 512³             233 | 230
+// A copy costs the host 11 us for each further GPU. Not measured: between 36 and 900 bytes, more GPUs, GPUs without
+// NVLink.
+constexpr int64_t kMostReadFromPeer = 512;
+
+bool on_another_gpu(const Tensor& input, const Tensor& window) {
+  return input.is_cuda() && window.is_cuda() && !same_device(input, window);
 }
 
 }  // namespace
@@ -88,13 +104,58 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
     if (dtype_or_none(t.scalar_type()) && t.dim() >= axes && !merge_leading(t, Dtype::f32, axes))
       t = torch::stable::contiguous(t);
   }
-  const bool explains = call.purpose == Purpose::explain;
-  Call question{.op = op, .purpose = Purpose::footprint, .is_query = explains, .is_shard = true};
+  Call question{.op = op,
+                .purpose = Purpose::footprint,
+                .on_shards = call.on_shards,
+                .lines = call.prepares() ? nullptr : call.lines};
   function(question, placeholder_of(image, indices.empty() ? 0 : indices[0]));
-  Call on_shards = call;
-  on_shards.whole_footprint = &question.footprint;
-  if (image.from_end() <= axes) return SpatialSplit(on_shards, axes, image, question.footprint, function).run(indices);
-  return run_slices(on_shards, image, indices, function);
+  if (image.from_end() <= axes) return run_spatial(call, axes, image, indices, question.footprint, function);
+  return run_slices(call, image, indices, question.footprint, function);
+}
+
+Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window) {
+  if (!on_another_gpu(input, window)) return window;
+  if (!call.runs())
+    return placeholder(input, sizes_of(window), contiguous_strides(sizes_of(window)), window.scalar_type());
+  const Device device = device_of(input);
+  const Tensor there = copy_to(window, device, shards_of(call).streams);
+  if (call.graph)
+    call.graph->record_tensor(there, [device, source = call.graph->index_of(window)](Replay& r) {
+      return copy_to(r.tensor(source), device, r.streams ? &streams_of(r).streams : nullptr);
+    });
+  return there;
+}
+
+bool read_from_peer(const Call& call, const Tensor& input, const Tensor& window) {
+  SplitStreams* streams = shards_of(call).streams;
+  if (!call.runs() || !streams || !on_another_gpu(input, window)) return false;
+  const int reader = input.get_device_index();
+  const bool small = window.numel() * int64_t(window.element_size()) <= kMostReadFromPeer;
+  if (!small || !can_read(reader, window) || !streams->read_from_peer(window, reader)) return false;
+  if (call.graph) {
+    const int at = call.graph->index_of(window);
+    call.graph->guard([reader, at](const std::vector<Tensor>& given) { return can_read(reader, given[at]); });
+    call.graph->record([reader, at](Replay& r) { streams_of(r).streams.read_from_peer(r.tensor(at), reader); });
+  }
+  return true;
+}
+
+Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_axes, const Tensor& window) {
+  if (window_axes == 0) return window;
+  Tensor part = window;
+  if (const Slice* slice = shards_of(call).slice) {
+    const int64_t leading = window.dim() - window_axes, before = slice->dim_from_end - axes - 1;  // 0 channel, 1 sample
+    const int64_t dim = before == 0 ? 1 : 0;
+    if (before <= 1 && leading > dim && window.size(dim) > 1) part = narrow(part, dim, slice->begin, slice->size);
+  }
+  return part;
+}
+
+std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes, int window_axes,
+                                const std::vector<Tensor>& windows) {
+  std::vector<Tensor> parts;
+  for (const Tensor& window : windows) parts.push_back(argument_of(call, input, axes, window_axes, window));
+  return parts;
 }
 
 }  // namespace torch_conv

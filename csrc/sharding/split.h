@@ -8,7 +8,7 @@
 // The interior is filtered in place. Outputs of a boundary strip read rows of neighbour shards. With large windows they
 // also read further shards, with a circular border the other end of the image. There are two algorithms:
 //   - Kernels that can read neighbour shards do so in place, also in the memory of another GPU, or read copies of their
-//     planes (near_planes.h).
+//     planes (split_copies.h).
 //   - For other kernels, the rows of a boundary strip are copied into one tensor while the interior is filtered.
 // Every output is a sum of the same pixels in the same order as on one device, so the bits are the same.
 #pragma once

@@ -18,10 +18,10 @@
 // On the CPU there are no streams: everything runs in order.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "graph/launch_graph.h"
-#include "tensors/call.h"
 
 namespace torch_conv {
 
@@ -99,7 +99,15 @@ class CurrentStream {
   void* entered_ = nullptr;
 };
 
-// Records SplitStreams::begin. The nodes behind it run on the side stream of `shard`, until one resets Replay::side.
+// The streams of a replay on shards: Replay::streams.
+struct ReplayStreams {
+  SplitStreams streams;
+  std::optional<CurrentStream> side{};  // while nodes run on a side stream
+};
+inline ReplayStreams& streams_of(Replay& r) { return *static_cast<ReplayStreams*>(r.streams.get()); }
+
+// Records SplitStreams::begin. The nodes behind it run on the side stream of `shard`, until one resets
+// ReplayStreams::side.
 void record_side_stream(LaunchGraph& graph, int shard, const std::vector<int>& others, bool after_queued);
 // Records new streams for a replay on these shards, and their finish().
 void record_streams(const Call& call, const std::vector<Tensor>& shards, bool several);

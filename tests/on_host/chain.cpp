@@ -107,7 +107,7 @@ std::string launch(const Fused& p, const Plan& plan) {
   const Index grid{unsigned(plan.blocks), 1, 1};
   const Peers peers = p.peers.nearest(streams ? streaming.radius : tile.halo);
   const auto image = [&](const auto& map) {
-    if constexpr (kPeers) return ShardVolume::of_rows(p.in, peers, map);
+    if constexpr (kPeers) return ShardMaps::of_rows(p.in, peers, map);
     else return map(p.in);
   };
   if (!streams) {

@@ -14,7 +14,7 @@ using std::fmaf;
 #undef __shared__
 #define __shared__
 #include "core/geometry.h"
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 #include "core/plan.h"
 #include "core/tile.h"
 #include "core/tma.h"

@@ -13,7 +13,7 @@
 #undef __shared__
 #define __shared__
 #include "core/geometry.h"
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 #include "core/tile.h"
 #include "core/tma.h"
 #define __CUDACC__  // what is a kernel's in it

@@ -34,7 +34,7 @@ const Kernels<TensorMap> kKernels = {
     KERNEL(float, 15, false, false), KERNEL(float, 3, false, true),  KERNEL(float, 7, false, true),
     KERNEL(float, 15, true, true),
 };
-const Kernels<ShardVolume> kOfShards = {
+const Kernels<ShardMaps> kOfShards = {
     KERNEL(float, 3, false, true, true),  KERNEL(float, 7, false, true, true),  KERNEL(float, 15, true, true, true),
     KERNEL(float, 3, false, false, true), KERNEL(float, 7, false, false, true), KERNEL(float, 15, true, false, true),
 };
@@ -165,7 +165,7 @@ bool check(const Case& k) {
   if (wrong.empty()) {
     const StreamingConfig& config = own_config<StreamingConfig>(planned);
     const auto map_of = [&](const Image& x) { return tma::map_of(x, config.shape.pitch(), config.shape.box_h()); };
-    if (p.peers.any()) launch(kOfShards, ShardVolume::of(p.in, p.peers, map_of));
+    if (p.peers.any()) launch(kOfShards, ShardMaps::of(p.in, p.peers, map_of));
     else launch(kKernels, map_of(p.in));
   }
   for (int64_t c = 0; c < kC && wrong.empty(); ++c) {

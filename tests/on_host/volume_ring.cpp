@@ -190,7 +190,7 @@ bool check(const Case& k) {
     const auto map_of = [&](const Image& x) { return tma::map_of(x, streaming.shape.width(), rows); };
     const auto side_map_of = [&](const Image& x) { return tma::map_of(x, 4, rows); };
     memset(shared, 0xff, sizeof(shared));
-    if (p.peers.any()) launch(ShardVolume::of(p.in, p.peers, map_of), ShardVolume::of(p.in, p.peers, side_map_of));
+    if (p.peers.any()) launch(ShardMaps::of(p.in, p.peers, map_of), ShardMaps::of(p.in, p.peers, side_map_of));
     else launch(map_of(p.in), side_map_of(p.in));
   }
   return on_host::report(wrong.what, "%lld^3 in %lldx%lldx%lld %s, pad %lld, beside %lld and %lld planes",

@@ -43,11 +43,10 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate
 
 from torch_conv import functional
-from torch_conv.distributed._errors import ExchangeError, RankError
+from torch_conv.distributed._call import ShardedCall
 from torch_conv.distributed._exchange import halo_exchange
 from torch_conv.distributed._mesh_view import mesh_view_of
-from torch_conv.distributed._operators import ShardedCall
-from torch_conv.distributed._progress import fail_everywhere
+from torch_conv.distributed._progress import ExchangeError, RankError, fail_everywhere
 from torch_conv.distributed._sharded import Sharded
 from torch_conv.distributed._verify import Check, verify
 
@@ -99,7 +98,7 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             result = call.run_cached_plan(whole)
             if result is None:
                 result = tensor_function(whole, **given)
-                call.agree(whole.device)
+                call.check.agree(whole.device)
                 call.cache_call(whole, result)
         if sources:
             result.local = _NoGradient.apply(name, result.local, *sources)
@@ -161,6 +160,7 @@ class _NoGradient(torch.autograd.Function):
         )
 
 
+# A line for each function, because editors and type checkers read no names that a loop defines.
 box_blur = _sharded(functional.box_blur)
 box_blur3d = _sharded(functional.box_blur3d)
 conv1d = _sharded(functional.conv1d)
@@ -186,4 +186,5 @@ structure_tensor = _sharded(functional.structure_tensor)
 thin_edges = _sharded(functional.thin_edges)
 unsharp_mask = _sharded(functional.unsharp_mask)
 
-__all__ = ["ExchangeError", "RankError", "halo_exchange", "verify", *functional.__all__]
+_functions = [name for name in functional.__all__ if name in globals()]  # without causal convolutions
+__all__ = ["ExchangeError", "RankError", "halo_exchange", "verify", *_functions]

@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv.dispatch.borders import BORDERS, border_name
-from torch_conv.distributed._errors import ExchangeError, call_distributed
 from torch_conv.distributed._mesh_view import MeshView, mesh_view_of
-from torch_conv.distributed._progress import Progress, progress_of
+from torch_conv.distributed._progress import ExchangeError, Progress, call_distributed, progress_of
 from torch_conv.distributed._symmetric_memory import Puts, SymmetricBuffer, buffer_of, buffers, offsets, signed
 from torch_conv.distributed._verify import Check
 from torch_conv.sharding.geometry import Run, runs_of
@@ -33,7 +32,7 @@ class Exchange:
     """
 
     def __init__(self, wants: list[list[Run]], view: MeshView, mesh_dim: int) -> None:
-        me, peers = view.at[mesh_dim], view.peers(mesh_dim)
+        me, peers = view.at[mesh_dim], view.peers[mesh_dim]
         self.view, self.mesh_dim = view, mesh_dim
         self.runs = wants[me]
         # For each rank: (owner, first row, rows). The owner -1 stands for the border's value.

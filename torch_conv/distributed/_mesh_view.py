@@ -13,8 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from torch_conv.distributed._errors import ExchangeError, alive
-from torch_conv.distributed._progress import fail_everywhere, progress_of
+from torch_conv.distributed._progress import ExchangeError, alive, fail_everywhere, progress_of
 
 _TENSORS = (Tensor, torch.nn.Parameter)
 _HASHED_BYTES = 1 << 16  # larger kernels are not compared by value; a digest of this size takes 50 us
@@ -35,10 +34,11 @@ class MeshView:
         # Weak references: a destroyed group must not live on in this cache.
         self._groups = [weakref.ref(group) for group in groups]
         self.progress = [progress_of(group) for group in groups]
-        self._peers = []  # for each mesh dimension: the ranks of its shards, as the dimension's group numbers them
+        # For each mesh dimension: the ranks of its shards, as the dimension's group numbers them.
+        self.peers: list[list[int]] = []
         for mesh_dim, group in enumerate(groups):
             ranks = grid.movedim(mesh_dim, -1)[(*at[:mesh_dim], *at[mesh_dim + 1 :])].tolist()
-            self._peers.append([dist.get_group_rank(group, rank) for rank in ranks])
+            self.peers.append([dist.get_group_rank(group, rank) for rank in ranks])
         spanning = [group for group in groups if group.size() > 1]
         if len(spanning) > 1 and grid.numel() == dist.get_world_size() and dist.group.WORLD is not None:
             spanning = [dist.group.WORLD]
@@ -50,9 +50,6 @@ class MeshView:
 
     def group(self, mesh_dim: int) -> dist.ProcessGroup:
         return alive(self._groups[mesh_dim])
-
-    def peers(self, mesh_dim: int) -> list[int]:
-        return self._peers[mesh_dim]
 
     @property
     def handshake_groups(self) -> list[dist.ProcessGroup]:

@@ -14,9 +14,9 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 from torch_conv.dispatch.operators import OPERATORS, Arguments
 from torch_conv.distributed._exchange import Exchange
+from torch_conv.distributed._mesh_view import MeshView
 from torch_conv.distributed._sharded import Axis, Dim, Sharded
-from torch_conv.distributed._strips import Strips
-from torch_conv.sharding.geometry import Footprint, Piece, footprints_of
+from torch_conv.sharding.geometry import Footprint, Piece, Run, footprints_of, piece_for, runs_of
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,64 @@ def footprints_by_dim(op: Callable[..., Any], arguments: Arguments, image: Shard
         return {}
     footprints = footprints_of(lambda whole: op(**{**arguments, "input": whole}), image.local, image.shape)
     return {dim: footprints[dim] for dim in range(-min(axes, image.dim()), 0)}
+
+
+# The least rows of a rank with strips, in footprints. The footprints of its first and its last outputs are then
+# disjoint, also with mirrored borders.
+_FOOTPRINTS = 4
+
+
+class Strips:
+    """The boundary strips of a rank: its outputs that read rows of other ranks.
+
+        rows        above | own: top  beyond ...............  before  bottom | below
+        outputs             ^^^^^^^^^                                 ^^^^^^^^         pad and length - 1 - pad of them
+
+    The strips are the outputs of the shards `top` and `bottom` of a thin image: above, top, beyond, before, bottom,
+    below. Their footprints do not cross from one half of this image into the other, and do not leave it. An index names
+    the run of received rows, a range names own rows.
+    """
+
+    def __init__(self, above: list[int], below: list[int], rows: int, footprint: Footprint) -> None:
+        self._above, self._below = above, below
+        pad, tail = footprint.pad, footprint.length - 1 - footprint.pad
+        self._top = [(0, pad), (pad, pad + tail)] if above else []
+        self._bottom = [(rows - tail - pad, rows - tail), (rows - tail, rows)] if below else []
+        if above and not tail:
+            self._top.pop()
+        if below and not pad:
+            self._bottom.pop(0)
+        self.firsts = ([0] if above else []) + ([rows - tail] if below else [])
+        self.wanted = [len(above)] if above else []
+        if below:
+            self.wanted.append(len(above) + len(self._top) + len(self._bottom) - 1)
+
+    @classmethod
+    def of(cls, n: int, held: tuple[int, int], f: Footprint, bounds: tuple[int, ...], runs: list[Run]) -> Strips | None:
+        """None if outputs and rows differ in number, or if the rank has too few rows for an interior."""
+        pad, tail, rows, circular = f.pad, f.length - 1 - f.pad, held[1] - held[0], f.is_circular
+        is_one_to_one = (f.stride, f.group, f.middle, f.out) == (1, 1, 0, n)
+        if not is_one_to_one or min(pad, tail) < 0 or rows < _FOOTPRINTS * f.length:
+            return None
+        first, last = held[0] == 0 and not circular, held[1] == n and not circular
+        if not (n - rows > pad + tail if circular else (first or held[0] >= pad) and (last or n - held[1] >= tail)):
+            return None
+        above: list[int] = []
+        below: list[int] = []
+        for i, run in enumerate(runs):
+            row = bounds[run.owner] + run.first
+            if row == held[0] and run.count == rows:
+                continue
+            (above if (row - held[0] + pad) % n < pad else below).append(i)
+        whole = sum(run.count for run in runs) == rows + (0 if first else pad) + (0 if last else tail)
+        return cls(above, below, rows, f) if whole else None
+
+    def shards(self, own: Tensor, dim: int, parts: list[Tensor | None]) -> list[Tensor]:
+        def pieces(ranges: list[tuple[int, int]]) -> list[Tensor]:
+            return [own.narrow(dim, low, high - low) for low, high in ranges]
+
+        received = [[part for i in runs if (part := parts[i]) is not None] for runs in (self._above, self._below)]
+        return [*received[0], *pieces(self._top), *pieces(self._bottom), *received[1]]
 
 
 class Halo:
@@ -113,6 +171,31 @@ class RankPlan:
         if dims is None:
             dims = self._dims[shape] = tuple(_result_dims(image, shape, self.axes, self.weight, self.footprints))
         return dims
+
+
+def plan_of(
+    name: str, view: MeshView, image: Sharded, axes: int, footprints: dict[int, Footprint], weight: Tensor | None
+) -> RankPlan:
+    """`weight` is given for a convolution, which has output channels of its own."""
+    halos = [dim for dim in footprints if image.cut(dim) and not footprints[dim].is_trivial(image.shape[dim])]
+    if any(len([axis for axis in image.dims[dim] if axis.size != 1]) > 1 for dim in halos):
+        raise ValueError(f"{name}: a window must not reach along merged dimensions of a DTensor")
+    cuts_channels = weight is not None and image.cut(image.dim() - axes - 1) is not None
+    all_halos = [_halo(view, image, dim, footprints[dim]) for dim in sorted(halos)]
+    return RankPlan(axes, footprints, weight, all_halos, cuts_channels)
+
+
+def _halo(view: MeshView, image: Sharded, dim: int, footprint: Footprint) -> Halo:
+    axis = image.cut(dim)
+    assert axis is not None
+    outs = axis.of_size(footprint.out).bounds
+    pieces = [
+        piece_for(outs[i], outs[i + 1], axis.size, footprint, axis.bounds[i : i + 2]) for i in range(len(outs) - 1)
+    ]
+    wants = [[run for low, high in p.rows for run in runs_of(low, high, axis.bounds)] for p in pieces]
+    exchange = Exchange(wants, view, axis.mesh_dim)
+    strips = Strips.of(axis.size, axis.held, footprint, axis.bounds, exchange.runs)
+    return Halo(dim, pieces[axis.mine], exchange, strips)
 
 
 def _cut_kernels(indices: dict[int, Tensor], rest: Arguments, axes: int) -> Arguments:

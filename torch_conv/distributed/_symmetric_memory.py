@@ -22,8 +22,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import _symmetric_memory as symmetric
 
-from torch_conv.distributed._errors import alive, call_distributed
-from torch_conv.distributed._progress import Progress, Topic, gathered, progress_of
+from torch_conv.distributed._progress import Progress, Topic, alive, call_distributed, gathered, progress_of
 
 _SLOT_BYTES = 4 << 20  # for each rank; the link bounds larger exchanges, by any transport
 _MOST_RANKS = 32  # in a group (csrc/runtime/params.h)

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from torch_conv.distributed._errors import ExchangeError, RankError
 from torch_conv.distributed._mesh_view import MeshView, NoKey, value_bytes
-from torch_conv.distributed._progress import Topic, gathered
+from torch_conv.distributed._progress import ExchangeError, RankError, Topic, gathered
 
 
 class verify:  # noqa: N801
@@ -65,6 +64,7 @@ class Check:
             progress.calls += 1
         self.is_open = wanted  # whether the ranks have yet to compare this call
         self._digest = 0
+        self._error: RankError | None = None
 
     def describe(self, arguments: dict[str, Any], shared: Any) -> None:
         """Digests the arguments, and `shared`, which must also be equal on all ranks."""
@@ -76,18 +76,22 @@ class Check:
 
     def agree(self, device: torch.device, number: int = 0) -> list[int]:
         """Compares the digests. Returns each rank's `number` in the mesh's order, or [] without a comparison."""
+        if self._error:  # a function may catch the error and try other dtypes
+            raise self._error
         if not self.is_open:
             return []
         rows = self._gather([1 + any(progress.failed for progress in self.view.progress), self._digest, number], device)
         if any(ok == 2 for _, ok, *_ in rows):  # an earlier call failed: all ranks compare their counts
             self._mark_failed()
         refused = [rank for rank, ok, *_ in rows if not ok]
+        differing = next((row[0] for row in rows if row[2] != rows[0][2]), None)
         if refused:
             ranks = f"rank {refused[0]}" if len(refused) == 1 else f"ranks {', '.join(map(str, refused))}"
-            raise RankError(f"{self.name}: {ranks} refused the call")
-        for row in rows:
-            if row[2] != rows[0][2]:
-                raise RankError(f"{self.name}: arguments differ between ranks {rows[0][0]} and {row[0]}")
+            self._error = RankError(f"{self.name}: {ranks} refused the call")
+        elif differing is not None:
+            self._error = RankError(f"{self.name}: arguments differ between ranks {rows[0][0]} and {differing}")
+        if self._error:
+            raise self._error
         return [row[3] for row in rows]
 
     def fail(self, error: BaseException) -> None:

@@ -101,13 +101,6 @@ def inverse(order: Sequence[int]) -> list[int]:
     return [order.index(d) for d in range(len(order))]
 
 
-def moved(part: Tensor, order: list[int], device: torch.device, non_blocking: bool) -> Tensor:
-    """The part of a tensor on `device`, in the memory order `order`."""
-    if part.device == device:
-        return part
-    return part.permute(order).contiguous().to(device, non_blocking=non_blocking).permute(inverse(order))
-
-
 def _bytes_in_rows(t: Tensor, at: int) -> Tensor:
     """A contiguous tensor as a matrix of bytes: a row for every index in front of dimension `at`."""
     flat = t.as_strided((t.numel(),), (1,))  # a dimension of size 1 may have any stride

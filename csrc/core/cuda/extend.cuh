@@ -3,7 +3,7 @@
 
 #include "core/border.h"
 #include "core/cuda/device.cuh"
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 
 namespace torch_conv {
 
@@ -35,12 +35,12 @@ struct OwnRows {
   }
 };
 
-// The rows of channel c of sample n of a shard, which may read its neighbours.
+// The rows of channel c of sample n of a shard and its peers.
 struct ShardRows {
-  const Neighbours& peers;
+  const PeerRows& peers;
   unsigned n, c;
   __device__ __forceinline__ int map_row(int y, int h, Border border) const { return peers.map_row(y, h, border); }
-  static __device__ __forceinline__ bool stands(int row) { return row != Neighbours::kOutside; }
+  static __device__ __forceinline__ bool stands(int row) { return row != PeerRows::kOutside; }
   template <typename T>
   __device__ __forceinline__ const T* row(const T* plane, int64_t stride_h, int row, int h) const {
     return peers.row(plane, stride_h, row, h, n, c);

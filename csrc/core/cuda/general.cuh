@@ -8,7 +8,7 @@ namespace torch_conv {
 
 // For normalised skip: the sum of the |taps| inside an image (kAxes 2) or a volume (kAxes 3).
 template <int kAxes, typename A>
-__device__ A taps_inside(const Direct& p, const Neighbours& peers, const A* taps, int64_t z, int64_t y, int64_t x) {
+__device__ A taps_inside(const Direct& p, const PeerRows& peers, const A* taps, int64_t z, int64_t y, int64_t x) {
   const Placement& s = p.place;
   A sum = 0;
   for (int64_t l = 0; l < (kAxes == 3 ? p.kd : 1); ++l) {

@@ -93,7 +93,7 @@ Tensor by_torch(const char* op, const Tensor& input, const Tensor& weight, const
 
 Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                      const ConvOptions& o) {
-  const Part& part = *call.part;
+  const Part& part = *part_of(call);
   const int axes = int(weight.dim()) - 2, axis = part.axis - (kAxes - axes);
   if (!call.runs()) return part.result;
   if (call.graph) call.graph->invalidate();
@@ -112,7 +112,7 @@ Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, cons
 Tensor hand_over(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                  const ConvOptions& o) {
   if (call.lines) call.explain("handed to torch: " + call.footprint.by_torch);
-  if (call.part) return part_by_torch(call, input, weight, bias, o);
+  if (part_of(call)) return part_by_torch(call, input, weight, bias, o);
   // The result of 'auto' has one memory format on either route, because the fakes do not know the route.
   const bool formatted = o.algorithm == "auto" && served_here(input.scalar_type(), sizes_of(weight), o.groups);
   const auto compute = [op = call.op, o, formatted](const Tensor& input, const Tensor& weight,

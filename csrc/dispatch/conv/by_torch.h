@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dispatch/conv/router.h"
-#include "tensors/call.h"
+#include "graph/call.h"
 
 namespace torch_conv {
 

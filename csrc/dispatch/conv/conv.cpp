@@ -4,6 +4,7 @@
 
 #include "dispatch/windows.h"
 #include "graph/allocate.h"
+#include "sharding/part.h"
 
 namespace torch_conv {
 
@@ -40,7 +41,7 @@ void run_convolution(Call& call, const Target& target, const ConvArguments& conv
   const int spatial = std::max(conv.axes, 2);
   const Image out = *merge_leading(conv.result, in.dtype, spatial);
   // Parts of an image take the chains of Direct, whose bits do not depend on the part.
-  if (conv.depthwise && (!call.part || conv.sums == Sums::mma) && run_by_depthwise_family(call, target, conv, out))
+  if (conv.depthwise && (!part_of(call) || conv.sums == Sums::mma) && run_by_depthwise_family(call, target, conv, out))
     return;
   const Window window = prepare_weight(
       call, conv.axes == 1 ? torch::stable::unsqueeze(conv.weight, conv.weight.dim() - 1) : conv.weight, in);

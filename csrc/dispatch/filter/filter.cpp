@@ -6,6 +6,7 @@
 #include "core/refusals.h"
 #include "dispatch/filter/by_fft.h"
 #include "kernels/depthwise/channels_mma/plan.h"
+#include "sharding/part.h"
 
 namespace torch_conv {
 
@@ -106,16 +107,16 @@ class FilterDispatch {
       : request_(request),
         call_(request.call),
         target_(request.target),
+        whole_(shards_of(request.call).whole_footprint),
         p_(request.problem),
         size_(filter_size(p_, target_)),
         mma_only_(p_.sums == Sums::mma || depthwise_pinned()) {
-    if (request.axes == 2)
-      decision_.sums = mma_only_ ? Sums::mma : call_.whole_footprint ? call_.whole_footprint->sums : depthwise_sums(p_);
+    if (request.axes == 2) decision_.sums = mma_only_ ? Sums::mma : whole_ ? whole_->sums : depthwise_sums(p_);
   }
 
   FilterDecision decide() {
     const Algorithm asked = request_.asked;
-    if (call_.whole_footprint) choose_as_whole_image(*call_.whole_footprint);
+    if (whole_) choose_as_whole_image(*whole_);
     else if (request_.axes == 3) decision_.algorithm = Algorithm::direct;
     else if (asked == Algorithm::automatic) choose_fastest();
     else if (asked == Algorithm::tensor_core) choose_tensor_cores();
@@ -209,6 +210,7 @@ class FilterDispatch {
   const FilterRequest& request_;
   Call& call_;
   const Target& target_;
+  const Footprint* whole_;  // of the whole image, where the call is for a part
   const Direct& p_;
   const FilterSize size_;
   const bool mma_only_;

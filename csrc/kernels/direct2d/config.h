@@ -51,7 +51,7 @@ inline PlaneArgs plane_args(const Direct& p, const Direct& flat, const Plan& pla
           .taps_n = flat.taps.stride_n,
           .taps_c = flat.taps.stride_c,
           .bias = static_cast<const float*>(flat.bias),
-          .peers = Neighbours::of(flat.peers, flat.in)};
+          .peers = PeerRows::of(flat.peers, flat.in)};
 }
 
 }  // namespace torch_conv::direct2d

@@ -135,7 +135,7 @@ struct Args {
 
 // A kernel's argument for the image: its tensor map, or for a shard the maps of the neighbour shards as well.
 template <bool kPeers>
-using MapOf = std::conditional_t<kPeers, ShardVolume, TensorMap>;
+using MapOf = std::conditional_t<kPeers, ShardMaps, TensorMap>;
 
 // The taps of all windows, one after another; parameters, so that they need no registers.
 template <class P>

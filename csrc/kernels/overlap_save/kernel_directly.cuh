@@ -26,7 +26,7 @@ __device__ void write_directly(const Direct& p, const Tile& tile, int64_t y, int
 #pragma unroll
   for (int q = 0; q < kPixels; ++q) {
     if (q >= count) continue;
-    if (s.normalized) sum[q] = sum[q] / taps_inside<2>(p, Neighbours{}, taps, 0, y, x + q);
+    if (s.normalized) sum[q] = sum[q] / taps_inside<2>(p, PeerRows{}, taps, 0, y, x + q);
     if (s.border == Border::zero_output && !fits(p, y, x + q)) sum[q] = 0;
     store_as(p.out, at + q * p.out.stride_w, sum[q]);
   }

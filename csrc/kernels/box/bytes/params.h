@@ -1,7 +1,7 @@
 // BYTES: strips, rounding, and parameters.
 #pragma once
 
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 #include "kernels/box/shared/finish.h"
 
 namespace torch_conv::box {
@@ -65,7 +65,7 @@ struct ByteArgs {
   float low, high;  // 1 / area, times 2^127 unless centred
   Border border;
   int counted_pad_y, counted_h;  // as in StripArgs
-  Neighbours peers;
+  PeerRows peers;
 };
 
 }  // namespace torch_conv::box

@@ -193,7 +193,7 @@ inline ByteArgs byte_args(const Box& p, const Plan& plan, const ByteShape& s) {
           .border = p.place.border,
           .counted_pad_y = int(p.place.pad_y - above.h),
           .counted_h = int(above.h + in.h + below.h),
-          .peers = Neighbours::of({above, below}, in)};
+          .peers = PeerRows::of({above, below}, in)};
 }
 
 }  // namespace torch_conv::box

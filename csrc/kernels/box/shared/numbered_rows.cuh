@@ -12,14 +12,14 @@ struct NumberedRows {
   std::conditional_t<kPeers, ShardRows, OwnRows> shards;
 
   // The rows of channel number `plane`, counted over all samples.
-  static __device__ NumberedRows of(const Neighbours& peers, unsigned plane, unsigned channels) {
+  static __device__ NumberedRows of(const PeerRows& peers, unsigned plane, unsigned channels) {
     if constexpr (kPeers) return {{peers, plane / channels, plane % channels}};
     else return {};
   }
   // Row i of the extended image; -1: outside.
   __device__ __forceinline__ int map(int i, int height, Border border) const {
     const int row = shards.map_row(i, height, border);
-    if constexpr (kPeers) return row >= 0 ? row : row == Neighbours::kOutside ? -1 : row + height_of_shards(height);
+    if constexpr (kPeers) return row >= 0 ? row : row == PeerRows::kOutside ? -1 : row + height_of_shards(height);
     else return row;
   }
   // The start of row number `row` of the plane at `plane`.

@@ -1,7 +1,7 @@
 // STRIPS: strips, their parts of shared memory, and parameters.
 #pragma once
 
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 #include "kernels/box/shared/finish.h"
 
 namespace torch_conv::box {
@@ -91,7 +91,7 @@ struct StripArgs {
   // A window's rows inside are counted among the counted_h of all shards at hand; output 0's window begins
   // counted_pad_y before the first of those.
   int counted_pad_y, counted_h;
-  Neighbours peers;
+  PeerRows peers;
 };
 
 }  // namespace torch_conv::box

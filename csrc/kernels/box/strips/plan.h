@@ -223,7 +223,7 @@ inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s)
           .aligned_out = rows_start_on(out, 4 * size_of(out.dtype)),
           .counted_pad_y = int(p.place.pad_y - above.h),
           .counted_h = int(above.h + in.h + below.h),
-          .peers = Neighbours::of({above, below}, in)};
+          .peers = PeerRows::of({above, below}, in)};
 }
 
 }  // namespace torch_conv::box

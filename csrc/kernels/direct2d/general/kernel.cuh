@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(256)
     const A* window = taps + ci * p.taps.stride_ci;
     for (int64_t i = 0; i < p.kh; ++i) {
       const int64_t m = a.peers.map_row(y * s.stride_y + i * s.dilation_y - s.pad_y, p.in.h, s.border);
-      const T* row = m == Neighbours::kOutside ? nullptr : a.peers.row(plane, p.in.stride_h, m, p.in.h, n, channel);
+      const T* row = m == PeerRows::kOutside ? nullptr : a.peers.row(plane, p.in.stride_h, m, p.in.h, n, channel);
       add_window_row<T, A>(p, row, window + i * p.kw, x, sum);
     }
   }

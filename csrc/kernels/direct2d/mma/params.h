@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/geometry.h"
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 #include "core/tile.h"
 
 namespace torch_conv::direct2d {
@@ -150,7 +150,7 @@ struct MmaArgs {
   float value;
   int64_t taps_n, taps_c;  // strides of the windows
   const float* bias;
-  Neighbours peers;
+  PeerRows peers;
 };
 
 }  // namespace torch_conv::direct2d

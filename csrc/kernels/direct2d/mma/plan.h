@@ -72,7 +72,7 @@ inline MmaArgs mma_args(const Direct& p, const Plan& plan) {
           .taps_n = p.taps.stride_n,
           .taps_c = p.taps.stride_c,
           .bias = static_cast<const float*>(p.bias),
-          .peers = Neighbours::of(p.peers, p.in)};
+          .peers = PeerRows::of(p.peers, p.in)};
 }
 
 }  // namespace torch_conv::direct2d

@@ -37,10 +37,10 @@ struct RegTraits {
 // Not inlined: only warps at an edge call the function, once per row and column.
 static __device__ __noinline__ int map_at_edge(int i, int n, Border border) { return map_index(i, n, border); }
 
-__device__ __forceinline__ int map_at_edge(int i, int n, Border border, const Neighbours& peers) {
+__device__ __forceinline__ int map_at_edge(int i, int n, Border border, const PeerRows& peers) {
   if (peers.holds(i, n)) return i;
   const int m = map_at_edge(i, n, border);
-  return m < 0 ? Neighbours::kOutside : m;
+  return m < 0 ? PeerRows::kOutside : m;
 }
 
 template <typename T, int K, bool kBias>
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
     const T outside = from_acc<T>(a.value);
 #pragma unroll
     for (int r = 0; r < kRows + K - 1; ++r) {
-      const bool in_rows = my[r] != Neighbours::kOutside;
+      const bool in_rows = my[r] != PeerRows::kOutside;
       const T* row =
           a.peers.row(plane, a.planes.in_stride_h, in_rows ? my[r] : 0, a.planes.in_h, at.n, at.c / a.multiplier);
 #pragma unroll

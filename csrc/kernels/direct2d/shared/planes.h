@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/geometry.h"
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 #include "core/problem.h"
 #include "core/taps.h"
 #include "core/tile.h"
@@ -42,7 +42,7 @@ struct PlaneArgs {
   float value;             // of Border::constant
   int64_t taps_n, taps_c;  // strides of the windows
   const float* bias;
-  Neighbours peers;
+  PeerRows peers;
 };
 
 }  // namespace torch_conv::direct2d

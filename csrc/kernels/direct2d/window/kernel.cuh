@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(32 * kWindowWarps)
     __syncthreads();
     for (int r = warp; r < rows; r += kWindowWarps) {
       const int my = a.peers.map_row(by + r, int(p.in.h), p.place.border);
-      const bool in_rows = my != Neighbours::kOutside;
+      const bool in_rows = my != PeerRows::kOutside;
       const T* from = a.peers.row(source, p.in.stride_h, in_rows ? my : 0, p.in.h, n, channel);
       for (int i = lane; i < columns; i += 32) {
         const int mx = map_index(bx + i, int(p.in.w), p.place.border);

@@ -7,7 +7,7 @@ namespace torch_conv::direct2d {
 void launch_window(const Direct& p, const Plan& plan, const Site& site) {
   const auto& shape = own_config<WindowShape>(plan);
   const WindowArgs args{.p = p,
-                        .peers = Neighbours::of(p.peers, p.in),
+                        .peers = PeerRows::of(p.peers, p.in),
                         .pitch = int(shape.pitch),
                         .rows = int(shape.rows),
                         .tap_pitch = int(shape.tap_pitch),

@@ -1,7 +1,7 @@
 // WINDOW: the shape of its tiles, and the parameters of its kernel.
 #pragma once
 
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 #include "core/problem.h"
 #include "core/taps.h"
 
@@ -17,7 +17,7 @@ struct WindowShape {
 
 struct WindowArgs {
   Direct p;
-  Neighbours peers;
+  PeerRows peers;
   int pitch, rows, tap_pitch;  // see WindowShape
   int tiles_x, tiles_y;
   int in_per_group, out_per_group;

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(256)
     A value = p.bias ? sum[q] + bias : sum[q];
     const bool inside = fits_zy && fits((x + q) * s.stride_x - s.pad_x, p.kw, s.dilation_x, p.in.w);
     if (s.border == Border::zero_output && !inside) value = 0;
-    if (s.normalized) value /= taps_inside<3>(p, Neighbours{}, taps, z, y, x + q);
+    if (s.normalized) value /= taps_inside<3>(p, PeerRows{}, taps, z, y, x + q);
     store_as(p.out, offset + (x + q) * p.out.stride_w, value);
   }
 }

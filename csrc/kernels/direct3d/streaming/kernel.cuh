@@ -235,7 +235,7 @@ __device__ __forceinline__ void store_slowly(const VolumeArgs& a, T* to, int row
 }
 
 template <bool kPeers>
-using StreamingMap = std::conditional_t<kPeers, ShardVolume, TensorMap>;
+using StreamingMap = std::conditional_t<kPeers, ShardMaps, TensorMap>;
 
 template <typename T, StreamingPolicy P, bool kPeers = false>
 __global__ void __launch_bounds__(P.shape(sizeof(T)).threads(), P.shape(sizeof(T)).resident)

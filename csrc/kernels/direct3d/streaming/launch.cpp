@@ -24,7 +24,7 @@ void launch_streaming(const Direct& p, const Plan& plan, const Site& site) {
       launch(plan, site, map, side, args, ParamTaps::of(p));
     }
   };
-  if (p.peers.any()) with_maps(ShardVolume::of(p.in, p.peers, map_of), ShardVolume::of(p.in, p.peers, side_map_of));
+  if (p.peers.any()) with_maps(ShardMaps::of(p.in, p.peers, map_of), ShardMaps::of(p.in, p.peers, side_map_of));
   else with_maps(map_of(p.in), side_map_of(p.in));
 }
 

@@ -15,7 +15,7 @@ void launch_streaming(const Fused& p, const Plan& plan, const Site& site) {
   config.chain.pack(p, taps);
   const Args args = args_of(p, plan, config);
   if (p.peers.any())
-    launch(plan, site, map, ShardVolume::of_rows(p.in, p.peers.nearest(shape.radius), rows_of), args, taps);
+    launch(plan, site, map, ShardMaps::of_rows(p.in, p.peers.nearest(shape.radius), rows_of), args, taps);
   else launch(plan, site, map, rows_of(p.in), args, taps);
 }
 

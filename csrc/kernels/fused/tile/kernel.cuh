@@ -35,7 +35,7 @@ namespace torch_conv::fused {
 __device__ __forceinline__ WholeImage<OwnRows> image_of(const TensorMap&, const Args& a, unsigned, unsigned) {
   return {a, {}};
 }
-__device__ __forceinline__ WholeImage<ShardRows> image_of(const ShardVolume& shards, const Args& a, unsigned n,
+__device__ __forceinline__ WholeImage<ShardRows> image_of(const ShardMaps& shards, const Args& a, unsigned n,
                                                           unsigned c) {
   return {a, {shards.peers, n, c}};
 }
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
     if (threadIdx.x == 0) {
       tma::barrier_init(&arrived);
       tma::barrier_expect(&arrived, S.box_bytes(sizeof(T)));
-      tma::load_box(box, map_of_shard(map, ShardVolume::kOwn), &arrived, bx / pack, by, c, n);
+      tma::load_box(box, map_of_shard(map, ShardMaps::kOwn), &arrived, bx / pack, by, c, n);
     }
   } else
 #endif

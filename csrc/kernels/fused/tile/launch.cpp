@@ -15,7 +15,7 @@ void launch_tile(const Fused& p, const Plan& plan, const Site& site) {
   const Args args = args_of(p, plan, config);
   // Boxes come by the shard's own map.
   const auto any = [&](const Image&) { return own; };
-  if (p.peers.any()) launch(plan, site, ShardVolume::of_rows(p.in, p.peers.nearest(shape.halo), any), args, taps);
+  if (p.peers.any()) launch(plan, site, ShardMaps::of_rows(p.in, p.peers.nearest(shape.halo), any), args, taps);
   else launch(plan, site, own, args, taps);
 }
 

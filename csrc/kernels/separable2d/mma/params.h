@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/geometry.h"
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 #include "core/tile.h"
 #include "core/tma.h"
 #include "kernels/separable2d/shared/taps.h"
@@ -129,7 +129,7 @@ struct BandArgs {
   Border border;
   float value;
   PassTaps taps;
-  Neighbours peers;
+  PeerRows peers;
 };
 
 static_assert(sizeof(BandArgs) + 2 * sizeof(TensorMap) <= 4096, "kernel parameters beyond 4 KiB");

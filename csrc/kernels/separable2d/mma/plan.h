@@ -78,7 +78,7 @@ inline BandArgs band_args(const Separable& p, const Plan& plan, const PassTaps& 
           .border = p.place.border,
           .value = float(p.place.value),
           .taps = taps,
-          .peers = Neighbours::of(p.peers, p.in)};
+          .peers = PeerRows::of(p.peers, p.in)};
 }
 
 }  // namespace torch_conv::separable2d

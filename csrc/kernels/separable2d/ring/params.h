@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/geometry.h"
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 #include "core/tile.h"
 #include "core/tma.h"
 #include "kernels/separable2d/shared/taps.h"
@@ -54,7 +54,7 @@ struct RingParams {
   Border border;
   bool zero_fill;  // the border asks for the zeros of a box outside the image
   PassTaps taps;
-  Neighbours peers;
+  PeerRows peers;
 };
 
 static_assert(sizeof(RingParams) + sizeof(TensorMap) <= 4096, "kernel parameters beyond 4 KiB");

@@ -101,7 +101,7 @@ inline RingParams ring_params(const Separable& p, const Plan& plan, const RingPo
           .border = p.place.border,
           .zero_fill = p.place.border == Border::constant && p.place.value == 0,
           .taps = taps,
-          .peers = Neighbours::of(rows.peers, rows.in)};
+          .peers = PeerRows::of(rows.peers, rows.in)};
 }
 
 }  // namespace torch_conv::separable2d

@@ -30,7 +30,7 @@ __device__ __forceinline__ void stage_rows(T* staged, const T* plane, const Stri
   const int r = threadIdx.x / kThreads, t = threadIdx.x % kThreads;
   const int columns = p.shape.columns;
   const int y = p.peers.map_row(first_y + r, p.planes.in_h, p.border);
-  const bool exists = y != Neighbours::kOutside;
+  const bool exists = y != PeerRows::kOutside;
   const T* row = p.peers.row(plane, p.planes.in_stride_h, exists ? y : 0, p.planes.in_h, n, channel);
   T* to = staged + r * p.shape.pitch;
   int left = 0, right = 0;  // staged columns [left, right) are whole vectors inside the image

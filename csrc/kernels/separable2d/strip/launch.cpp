@@ -29,7 +29,7 @@ void launch_strip(const Separable& p, const Plan& plan, const Site& site) {
       .aligned_loads = rows_start_on(p.in, 16) && rows_start_on(p.peers, 16),
       .shape = own_config<StripShape>(plan),
       .taps = pass_taps(p, true, true),
-      .peers = Neighbours::of(p.peers, p.in),
+      .peers = PeerRows::of(p.peers, p.in),
   };
   launch(plan, site, params);
 }

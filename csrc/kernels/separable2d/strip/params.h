@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/geometry.h"
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 #include "kernels/separable2d/shared/taps.h"
 
 namespace torch_conv::separable2d {
@@ -33,7 +33,7 @@ struct StripParams {
   bool aligned_loads;  // rows of the image start on 16 bytes
   StripShape shape;
   PassTaps taps;
-  Neighbours peers;
+  PeerRows peers;
 };
 
 static_assert(sizeof(StripParams) <= 4096, "kernel parameters beyond 4 KiB");

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/geometry.h"
-#include "core/neighbours.h"
+#include "core/peer_rows.h"
 #include "core/tile.h"
 #include "core/tma.h"
 #include "kernels/separable2d/shared/taps.h"
@@ -69,7 +69,7 @@ struct TileParams {
   bool zero_fill;      // the box's zeros outside the image are the border's values
   bool aligned_loads;  // 16-byte loads from inside the image are aligned
   PassTaps taps;
-  Neighbours peers;
+  PeerRows peers;
 };
 
 static_assert(sizeof(TileParams) + sizeof(TensorMap) <= 4096, "kernel parameters beyond 4 KiB");

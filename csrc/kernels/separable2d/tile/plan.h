@@ -79,7 +79,7 @@ inline TileParams tile_params(const Separable& p, const TileShape& s, bool bulk,
           .zero_fill = p.place.border == Border::constant && p.place.value == 0,
           .aligned_loads = rows_start_on(rows.in, 16),
           .taps = taps,
-          .peers = Neighbours::of(rows.peers, rows.in)};
+          .peers = PeerRows::of(rows.peers, rows.in)};
 }
 
 }  // namespace torch_conv::separable2d

@@ -158,10 +158,10 @@ template <typename T, int K, bool kFixed, bool kBulk, bool kPeers = false>
 __global__ void __launch_bounds__(streaming_tile(sizeof(T), K, kBulk).threads(),
                                   streaming_tile(sizeof(T), K, kBulk).min_blocks)
     separable3d_streaming(const __grid_constant__ StreamingParams p,
-                          const __grid_constant__ std::conditional_t<kPeers, ShardVolume, TensorMap> map) {
+                          const __grid_constant__ std::conditional_t<kPeers, ShardMaps, TensorMap> map) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   static_assert(kBulk || sizeof(T) == 4);  // the least that an asynchronous copy brings
-  using Map = std::conditional_t<kPeers, ShardVolume, TensorMap>;
+  using Map = std::conditional_t<kPeers, ShardMaps, TensorMap>;
   constexpr StreamingTile S = streaming_tile(sizeof(T), K, kBulk);
   constexpr int R = S.rows;
   extern __shared__ __align__(128) unsigned char shared[];

@@ -12,7 +12,7 @@ void launch_streaming(const Separable& p, const Plan& plan, const Site& site) {
     return config.bulk ? tma::volume_map(x, config.shape.pitch() / pack, config.shape.box_h(), pack) : TensorMap{};
   };
   const StreamingParams params = streaming_params(p, plan, config);
-  if (p.peers.any()) launch(plan, site, params, ShardVolume::of(p.in, p.peers, map_of));
+  if (p.peers.any()) launch(plan, site, params, ShardMaps::of(p.in, p.peers, map_of));
   else launch(plan, site, params, map_of(p.in));
 }
 

@@ -74,6 +74,6 @@ struct StreamingParams {
   alignas(16) unsigned char taps[3 * kInlineTapBytes];
 };
 
-static_assert(sizeof(StreamingParams) + sizeof(ShardVolume) <= 4096, "kernel parameters beyond 4 KiB");
+static_assert(sizeof(StreamingParams) + sizeof(ShardMaps) <= 4096, "kernel parameters beyond 4 KiB");
 
 }  // namespace torch_conv::separable3d

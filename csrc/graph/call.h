@@ -1,7 +1,8 @@
-// One call of an operator: its purpose, its part of an image, and the recording of its launches. Every function of the
-// operator layer that acts for a call receives it.
+// One call of an operator: its purpose, its place among calls on shards, and the recording of its launches. Every
+// function of the operator layer that acts for a call receives it.
 #pragma once
 
+#include "graph/environment.h"
 #include "runtime/context.h"
 #include "tensors/checks.h"
 
@@ -33,18 +34,8 @@ struct Footprint {
   bool by_values = false;                   // the algorithm depends on the window's values
 };
 
-class SplitStreams;
 class LaunchGraph;
-struct Part;   // sharding/part.h
-struct Slice;  // sharding/part.h
-
-// The value of an environment variable for tests and benchmarks; "" if the variable is not set.
-const char* environment(const char* name);
-// The variant that TORCH_CONV_VARIANT pins, or "".
-inline const char* pinned_variant() { return environment("TORCH_CONV_VARIANT"); }
-// Whether any TORCH_CONV_... is set, by one pass over the environment. No thread may change the environment then, as
-// for getenv.
-bool environment_steers();
+struct OnShards;  // opaque here and in the graph; sharding/part.h
 
 enum class Purpose : int8_t {
   run,
@@ -56,25 +47,21 @@ enum class Purpose : int8_t {
 struct Call {
   const char* op;
   Purpose purpose = Purpose::run;
-  std::optional<Tensor> out{};                 // the caller's, of X_out
-  Part* part = nullptr;                        // the outputs to compute; null: all
-  const Slice* slice = nullptr;                // the input is this part of an image along batch or channels
-  bool is_query = false;                       // the footprint of a call that is explained
-  bool is_shard = false;                       // the input is one of several tensors, on any device
-  const Footprint* whole_footprint = nullptr;  // of the whole image, where the call is for a part
-  std::string* lines = nullptr;                // of the explanation
-  std::string refused{};                       // refusal reasons of kernel families, for the next of these lines
+  std::optional<Tensor> out{};    // the caller's, of X_out
+  OnShards* on_shards = nullptr;  // the input is one of several shards, on any device; null: no shard
+  std::string* lines = nullptr;   // of the explanation, also where the footprint of an explained call is asked
+  std::string refused{};          // refusal reasons of kernel families, for the next of these lines
   bool steered = environment_steers();
-  LaunchGraph* graph = nullptr;     // records the launches of a first call (graph/launch_graph.h)
-  SplitStreams* streams = nullptr;  // of the call on all shards, where the input is one shard
-  bool recorded_by_caller = false;  // as a node in the graph of the call on all shards
+  LaunchGraph* graph = nullptr;  // records the launches of a first call (graph/launch_graph.h)
   Footprint footprint{};
 
   bool runs() const { return purpose == Purpose::run; }
   bool prepares() const { return purpose == Purpose::prepare; }
   bool loads() const { return runs() || prepares(); }
   bool only_footprint() const { return purpose == Purpose::footprint; }
-  void explain(const std::string& line) { *lines += std::string(op) + ": " + line + "\n"; }
+  void explain(const std::string& line) const {
+    if (lines) *lines += std::string(op) + ": " + line + "\n";
+  }
 };
 
 // Whether a call is on CUDA. The explanation of a call on the CPU counts as on CUDA if TORCH_CONV_EXPLAIN_FOR describes

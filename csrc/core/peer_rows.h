@@ -1,5 +1,4 @@
-// The rows of the neighbour shards above and below an image that is a shard. Kernels read them in place. For volumes
-// that are cut along d, `rows` are planes and `h` is d.
+// The rows of a shard's peers as kernels address them. For volumes that are cut along d, rows are planes and `h` is d.
 #pragma once
 
 #include <climits>
@@ -9,7 +8,8 @@
 
 namespace torch_conv {
 
-struct Neighbours {
+// Addresses and strides of `Peers`, which hold whole images.
+struct PeerRows {
   static constexpr int kOutside = INT_MIN;  // the number of a row outside of all shards
 
   struct Side {
@@ -26,11 +26,11 @@ struct Neighbours {
   };
   Side above, below;
 
-  static Neighbours of(const Peers& peers, const Image& in) {
+  static PeerRows of(const Peers& peers, const Image& in) {
     const auto &above = peers.above, &below = peers.below;
     return {Side::of(above, -above.h, above.h, above.stride_h), Side::of(below, in.h, below.h, below.stride_h)};
   }
-  static Neighbours of_planes(const Peers& peers, const Image& in) {
+  static PeerRows of_planes(const Peers& peers, const Image& in) {
     const auto &above = peers.above, &below = peers.below;
     return {Side::of(above, -above.d, above.d, above.stride_d), Side::of(below, in.d, below.d, below.stride_d)};
   }
@@ -40,7 +40,7 @@ struct Neighbours {
   TC_HD bool inside(int64_t first, int64_t last, int64_t h) const {
     return first >= -above.rows && last < h + below.rows;
   }
-  // The row of this image or of a neighbour that row i stands for, or kOutside.
+  // The row of this image or of a peer that row i stands for, or kOutside.
   template <typename I>
   TC_HD I map_row(I i, I h, Border border) const {
     if (holds(i, h)) return i;

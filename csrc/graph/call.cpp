@@ -1,22 +1,9 @@
-#include "tensors/call.h"
+#include "graph/call.h"
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 namespace torch_conv {
-
-const char* environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-bool environment_steers() {
-  for (char** entry = environ; entry && *entry; ++entry)
-    if (**entry == 'T' && std::strncmp(*entry, "TORCH_CONV_", 11) == 0) return true;
-  return false;
-}
 
 namespace {
 
@@ -39,12 +26,12 @@ void respect_environment(Arch& arch) {
   if (std::strcmp(environment("TORCH_CONV_NO_TMA"), "1") == 0) arch.bulk_copy = false;
 }
 
-bool is_question(const Call& call) { return call.purpose == Purpose::explain || call.is_query; }
+bool is_explained(const Call& call) { return call.lines && !call.prepares(); }
 
 }  // namespace
 
 bool on_cuda(const Call& call, const Tensor& input) {
-  return input.is_cuda() || (is_question(call) && *environment("TORCH_CONV_EXPLAIN_FOR"));
+  return input.is_cuda() || (is_explained(call) && *environment("TORCH_CONV_EXPLAIN_FOR"));
 }
 
 Target::Target(const Call& call, const Tensor& input) : input_(input), cuda_(on_cuda(call, input)) {
@@ -59,7 +46,7 @@ Target::Target(const Call& call, const Tensor& input) : input_(input), cuda_(on_
     arch_ = cuda::arch_of(device);
     stream_ = cuda::current_stream(device);
   }
-  if (const auto described = is_question(call) ? described_gpu(op) : std::nullopt) arch_ = *described;
+  if (const auto described = is_explained(call) ? described_gpu(op) : std::nullopt) arch_ = *described;
   respect_environment(arch_);
 }
 
