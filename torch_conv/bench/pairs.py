@@ -34,7 +34,7 @@ class Pair:
         return " ".join(part for part in parts if part)
 
     def measure(self, rounds: int) -> dict[str, Any]:
-        with torch_at_its_best():
+        with fastest_torch_settings():
             times, more = self.run(rounds)
         theirs, ours = (1e6 * statistics.median(times[side]) for side in ("torch", "torch_conv"))
         low, _, high = statistics.quantiles(times["torch_conv"], n=4, method="inclusive")
@@ -43,7 +43,7 @@ class Pair:
 
 
 @contextmanager
-def torch_at_its_best() -> Iterator[None]:
+def fastest_torch_settings() -> Iterator[None]:
     """cudnn.benchmark on, and TF32 off, as this library has none."""
     matmul = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False

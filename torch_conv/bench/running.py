@@ -33,7 +33,7 @@ def measure_all(
     results: Results = []
     uncounted: list[tuple[Row, list[tuple[Candidate, Timing]]]] = []
     said: set[tuple[str, str]] = set()
-    with bar_on_screen() as bar:
+    with optional_progress_bar() as bar:
         task = bar.add_task(family.name, total=len(chosen)) if bar else None
         for number, row in enumerate(chosen):
             if bar:
@@ -67,7 +67,7 @@ def measure_all(
     return results, len(results) == len(chosen) and all(as_row(result)["correct"] for result in results)
 
 
-def bar_on_screen() -> Any:
+def optional_progress_bar() -> Any:
     """The progress bar, or nothing where rich is not installed."""
     try:
         return progress_bar(still=True)

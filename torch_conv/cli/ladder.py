@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torch_conv.bench.files import check_file, check_folder, make_folder, write_file, write_json
-from torch_conv.bench.ladder.running import document, leave_if_wrong, measure, show
+from torch_conv.bench.ladder.running import document, exit_if_wrong, measure, show
 from torch_conv.bench.machine import metadata
 from torch_conv.bench.usage import UsageError, needed
 from torch_conv.cli import add_force, whole_number
@@ -119,4 +119,4 @@ def run(args: argparse.Namespace) -> None:
         title = f"Textbook kernels in float32, {meta['gpu'] or 'CPU'}"
         for name, figure in figures(rows, bench.cuda, title):
             write_file(args.figures / f"ladder_{name}.png", figure.png(dpi=150))
-    leave_if_wrong(bench)
+    exit_if_wrong(bench)

@@ -16,7 +16,7 @@ import torch_conv
 from torch_conv import kernels
 from torch_conv.bench.files import check_file, write_json
 from torch_conv.bench.ladder.columns import Column
-from torch_conv.bench.ladder.running import document, leave_if_wrong, measure, show
+from torch_conv.bench.ladder.running import document, exit_if_wrong, measure, show
 from torch_conv.bench.ladder.study import Bench, Row, Study
 from torch_conv.bench.machine import metadata
 from torch_conv.bench.timing import enqueue_seconds, in_rounds, queue_sampler
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
     show(meta, bench, [study], rows, NO_GPU)
     if args.json:
         write_json(args.json, document("scaling_quick", meta, [study], rows, bench.cuda), args.force)
-    leave_if_wrong(bench)
+    exit_if_wrong(bench)
 
 
 def devices_given(text: str | None) -> list[torch.device]:

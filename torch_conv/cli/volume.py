@@ -17,7 +17,7 @@ from torch import Tensor
 import torch_conv
 from torch_conv.bench.files import check_file, write_json
 from torch_conv.bench.ladder.columns import COLUMNS
-from torch_conv.bench.ladder.running import document, leave_if_wrong, measure, show
+from torch_conv.bench.ladder.running import document, exit_if_wrong, measure, show
 from torch_conv.bench.ladder.study import TOLERANCE, Bench, Row, Study, error
 from torch_conv.bench.machine import metadata
 from torch_conv.bench.timing import time_call
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> None:
     show(meta, bench, [study], rows, NO_GPU)
     if args.json:
         write_json(args.json, document("volume", meta, [study], rows, bench.cuda), args.force)
-    leave_if_wrong(bench)
+    exit_if_wrong(bench)
 
 
 def check_options(args: argparse.Namespace) -> None:

@@ -128,14 +128,14 @@ def causal_conv1d_update(
             raise TypeError("causal_conv1d_update: a SplitTensor is not taken; give it its .shards one by one")
     out = _update(x, conv_state, weight, bias, activation, cache_seqlens, conv_state_indices)
     if not torch.jit.is_scripting():
-        _tell_autograd(conv_state)
+        _increment_version(conv_state)
     return out
 
 
 torch.fx.node.has_side_effect(causal_conv1d_update)  # else torch.fx drops a step without a user
 
 
-def _tell_autograd(written: Tensor) -> None:
+def _increment_version(written: Tensor) -> None:
     """Counts the write, which autograd does not see below its keys: a backward that saved the tensor then refuses."""
     if not torch.compiler.is_compiling() and not written.is_inference():
         torch.autograd.graph.increment_version(written)

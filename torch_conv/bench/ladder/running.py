@@ -42,7 +42,7 @@ def show(meta: dict[str, Any], bench: Bench, wanted: Sequence[Study], rows: dict
         out.print(study.note, highlight=False, markup=False)
 
 
-def leave_if_wrong(bench: Bench) -> None:
+def exit_if_wrong(bench: Bench) -> None:
     if bench.wrong:
         print("wrong results:", *bench.wrong, sep="\n  ", file=sys.stderr)
         raise SystemExit(1)
