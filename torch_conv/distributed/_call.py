@@ -18,8 +18,8 @@ import torch
 from torch import _C, Tensor
 from torch.distributed.tensor import DTensor
 
-from torch_conv.dispatch.tangents import in_forward_mode
 from torch_conv.dispatch.operators import Arguments
+from torch_conv.dispatch.tangents import in_forward_mode
 from torch_conv.distributed._mesh_view import MeshView, NoKey, key_of
 from torch_conv.distributed._operators import compute, run_operator
 from torch_conv.distributed._outputs import outputs_in, outputs_of
