@@ -30,11 +30,7 @@ struct ByteStrip {
     const int n = plane / a.planes, c = plane % a.planes;
     in = n * a.in_stride_n + c * a.in_stride_c, out = n * a.out_stride_n + c * a.out_stride_c;
     first = last - (a.kw - 1) * channels;
-    // A mirrored column is as far from the edge of the image as its source, give or take a pixel.
-    const int take = 2 * (channels - 1);
-    mirrors = is_mirror(a.border) && (first < 0 || end > a.in_w);
-    if (first < 0) mirrors = mirrors && min(end, a.in_w) > take - first;
-    if (end > a.in_w) mirrors = mirrors && a.in_w - (end - a.in_w) > max(begin, 0) + take;
+    mirrors = repeats_within(a.border, begin, first, end, a.in_w, 2 * (channels - 1));
     // Columns before the image may be read at the ends of its rows.
     safe_rows = (begin >= 0 || mirrors) && min(end, a.in_w) + 11 <= a.in_w ? a.in_h : a.safe_rows;
   }

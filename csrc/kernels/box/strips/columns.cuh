@@ -88,47 +88,33 @@ struct ColumnSums {
   static_assert(kStages > kAhead);
   using Kept = Quad[kKept > 0 ? kKept : 1];
 
+  const StripArgs& a;
   const Strip<kSubtiles>& strip;
   const Barriers& barriers;
+  unsigned char* const shared;
   // Of unaligned columns a copy saves 72 bytes of spilled registers, of others it costs up to 84.
   std::conditional_t<sizeof(T) == 2 && !kTraits.vectors && kSubtiles != 0, const Columns, const Columns&> columns;
-  float* const sums;
+  // Arrays stay outside: their indices are known late, when all loops are unrolled, and the struct's registers with
+  // them.
   const SumPositions<kSubtiles, kSpread>& positions;
-  const int batches, blocks, start;  // start: batches of rows before the first one that ends windows
-  const int top, bottom;             // the first window's first and last row
-  const int lanes;                   // from a ring's slot to the next
-  Cell* cells;
-  Quad *ring, *rests;  // the rings of blocks and of rests
-  int slot = 0, oldest = 0, oldest_rest = 0;
   unsigned (&copied_offsets)[kAhead];  // the result of `copy` for the batch being summed and for the later ones
 
-  __device__ __forceinline__ ColumnSums(const StripArgs& a, const Strip<kSubtiles>& strip, const Barriers& barriers,
-                                        unsigned char* shared, const Columns& columns,
-                                        const SumPositions<kSubtiles, kSpread>& positions,
-                                        unsigned (&copied_offsets)[kAhead])
-      : strip(strip),
-        barriers(barriers),
-        columns(columns),
-        sums(reinterpret_cast<float*>(shared)),
-        positions(positions),
-        batches(strip.batches),
-        blocks(kLeaving ? a.blocks : 0),
-        start(start_batches<kAbove>(blocks)),
-        top(strip.y - a.pad_y),
-        bottom(top + a.kh - 1),
-        lanes(kParts ? 32 : a.lanes),
-        copied_offsets(copied_offsets) {
-    unsigned char* const behind =
-        shared + kV * kStageBytes + kBarrierBytes + (kSubtiles == 0 ? subtile_bytes(a.subtiles) : 0);
-    const int id = threadIdx.x, ring_slots = kRestsInRing ? 2 * blocks + 1 : blocks;
-    // From the warp's first row, where rows of all warps interleave, to the start of its part.
-    const int ahead = kParts ? id / 32 * (kSlotsBytes - kWarpRowBytes + ring_slots * 32 * int(sizeof(Quad))) : 0;
-    cells = kInPlace ? reinterpret_cast<Cell*>(sums + in_row(strip_column<kSpread>(0)))
-                     : reinterpret_cast<Cell*>(behind + ahead) + Columns::first_cell();
-    ring = kParts ? reinterpret_cast<Quad*>(behind + ahead + id / 32 * kWarpRowBytes + kSlotsBytes) + id % 32
-                  : reinterpret_cast<Quad*>(behind + kSlotsBytes) + id;
-    rests = ring + blocks * lanes;
-  }
+  float* const sums = reinterpret_cast<float*>(shared);
+  const int batches = strip.batches, blocks = kLeaving ? a.blocks : 0;
+  const int start = start_batches<kAbove>(blocks);             // batches of rows before the first that ends windows
+  const int top = strip.y - a.pad_y, bottom = top + a.kh - 1;  // the first window's first and last row
+  const int lanes = kParts ? 32 : a.lanes, id = threadIdx.x;   // lanes: from a ring's slot to the next
+  const int ring_slots = kRestsInRing ? 2 * blocks + 1 : blocks;
+  // From the warp's first row, where rows of all warps interleave, to the start of its part.
+  const int ahead = kParts ? id / 32 * (kSlotsBytes - kWarpRowBytes + ring_slots * 32 * int(sizeof(Quad))) : 0;
+  unsigned char* const behind =
+      shared + kV * kStageBytes + kBarrierBytes + (kSubtiles == 0 ? subtile_bytes(a.subtiles) : 0);
+  Cell* const cells = kInPlace ? reinterpret_cast<Cell*>(sums + in_row(strip_column<kSpread>(0)))
+                               : reinterpret_cast<Cell*>(behind + ahead) + Columns::first_cell();
+  Quad* const ring = kParts ? reinterpret_cast<Quad*>(behind + ahead + id / 32 * kWarpRowBytes + kSlotsBytes) + id % 32
+                            : reinterpret_cast<Quad*>(behind + kSlotsBytes) + id;  // of blocks
+  Quad* const rests = ring + blocks * lanes;                                       // the ring of rests
+  int slot = 0, oldest = 0, oldest_rest = 0;
 
   __device__ __forceinline__ void add() {
     // Entering rows of batch c, from c = -start on, come into slots in turn, kAhead batches before they are summed.
@@ -356,7 +342,7 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kTra
     using Sums = ColumnSums<T, kTraits, Columns>;
     const SumPositions<kSubtiles, Sums::kSpread> positions(a, strip.only_subtile.valid + a.kw - 1);
     unsigned copied_offsets[Sums::kAhead] = {};
-    Sums(a, strip, barriers, shared, columns, positions, copied_offsets).add();
+    Sums{a, strip, barriers, shared, columns, positions, copied_offsets}.add();
   };
   if constexpr (sizeof(T) == 2 && !kVectors && kSubtiles != 0) {
     const UnalignedColumns<T, kSubtiles, kPolicies, false, kPeers> words(a, strip);

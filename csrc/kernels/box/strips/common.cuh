@@ -38,11 +38,8 @@ __device__ Subtile subtile_of_item(const StripArgs& a, int item) {
   subtile.x = item % a.tiles * a.tile_w, subtile.valid = min(a.tile_w, a.out_w - subtile.x);
   const int n = plane / a.channels, c = plane % a.channels;
   subtile.in = n * a.in_stride_n + c * a.in_stride_c, subtile.out = n * a.out_stride_n + c * a.out_stride_c;
-  // A mirrored column is as far from the edge of the image as its source, give or take one.
-  const int begin = subtile.begin<kSubtiles>(a), end = subtile.end(a);
-  subtile.mirrors = is_mirror(a.border) && (begin < 0 || end > a.in_w);
-  if (begin < 0) subtile.mirrors = subtile.mirrors && min(end, a.in_w) > -begin;
-  if (end > a.in_w) subtile.mirrors = subtile.mirrors && a.in_w - (end - a.in_w) > max(begin, 0);
+  const int begin = subtile.begin<kSubtiles>(a);
+  subtile.mirrors = repeats_within(a.border, begin, begin, subtile.end(a), a.in_w, 0);
   return subtile;
 }
 

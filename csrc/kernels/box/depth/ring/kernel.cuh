@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kDepthThreads, kDepthRingBlocks) box_depth_rin
   const int ends = (column.end - column.begin + kGroup - 1) / kGroup + before + trail_groups(kRest) - 1;  // groups read
 
   const auto slot_of = [&](int slot) { return ring + slot * kGroup * kDepthThreads; };
-  const auto next = [&](int slot) { return slot + 1 == groups ? 0 : slot + 1; };
+  const auto next = [&](int slot) { return next_slot(slot, groups); };
   // The next group of planes, into the ring.
   int coming = 0, to = 0;
   const auto copy_group = [&] {
