@@ -186,5 +186,6 @@ structure_tensor = _sharded(functional.structure_tensor)
 thin_edges = _sharded(functional.thin_edges)
 unsharp_mask = _sharded(functional.unsharp_mask)
 
-_functions = [name for name in functional.__all__ if name in globals()]  # without causal convolutions
-__all__ = ["ExchangeError", "RankError", "halo_exchange", "verify", *_functions]
+# Functions of sequences take no DTensors.
+_FUNCTIONS = [name for name in functional.__all__ if name in globals()]
+__all__ = ["ExchangeError", "RankError", "halo_exchange", "verify", *_FUNCTIONS]
