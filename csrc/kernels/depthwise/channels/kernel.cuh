@@ -17,8 +17,9 @@
 // Loads per output: (tx + kw - 1) (ty + kh - 1) / (tx ty), of which one from device memory. 2 kh kw flops an output.
 #pragma once
 
+#include "core/activation.h"
+#include "core/cuda/device.cuh"
 #include "kernels/depthwise/channels/params.h"
-#include "kernels/depthwise/shared/channel_sums.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -154,12 +155,29 @@ __global__ void __launch_bounds__(kChannelsThreads, s.resident)
     for (int q = 0; q < kColumns; ++q)
 #pragma unroll
       for (int v = 0; v < V; ++v) value[q][v] = to_acc<A>(pixels[r][q].v[v]);
-    add_channel_row<s, T, kind>(
-        r, value, bias, sum, [&](int i, int j, int v) { return tap[i * s.kw + j][v]; },
-        [&](int o, int q, const Pack<V, T>& outputs) {
-          const bool stored = o * int(a.y.spread.divisor) < rest_y && q * int(a.x.spread.divisor) < rest_x;
-          store_channels_if(stored, reinterpret_cast<T*>(to + (at_out + o * row_out + q * next_out)), outputs);
-        });
+#pragma unroll
+    for (int o = 0; o < s.ty; ++o) {
+      const int i = r - o * s.stride_y;  // this input row is row i of the window over output row o
+      if (i < 0 || i >= s.kh) continue;
+#pragma unroll
+      for (int j = 0; j < s.kw; ++j)
+#pragma unroll
+        for (int q = 0; q < s.tx; ++q)
+#pragma unroll
+          for (int v = 0; v < V; ++v)
+            sum[o][q][v] = fma(tap[i * s.kw + j][v], value[q * s.stride_x + j][v], sum[o][q][v]);
+      if (i < s.kh - 1) continue;
+#pragma unroll
+      for (int q = 0; q < s.tx; ++q) {
+        Pack<V, T> rounded;
+#pragma unroll
+        for (int v = 0; v < V; ++v) rounded.v[v] = from_acc<T>(activated<kind>(sum[o][q][v] + bias[v]));
+        const bool stored = o * int(a.y.spread.divisor) < rest_y && q * int(a.x.spread.divisor) < rest_x;
+        T* const at = reinterpret_cast<T*>(to + (at_out + o * row_out + q * next_out));
+        if constexpr (sizeof(rounded) >= 4) store_pack_if(stored, at, rounded);
+        else if (stored) *at = rounded.v[0];
+      }
+    }
   }
 }
 

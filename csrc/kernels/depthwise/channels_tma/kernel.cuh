@@ -13,9 +13,9 @@
 // Shared loads per output: (tx + kw - 1) (ty + kh - 1) / (tx ty). 2 kh kw flops an output.
 #pragma once
 
+#include "core/activation.h"
 #include "core/cuda/tma.cuh"
 #include "kernels/depthwise/channels_tma/params.h"
-#include "kernels/depthwise/shared/channel_sums.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -51,7 +51,6 @@ __device__ __forceinline__ void compute_tile(const ChannelsTmaArgs& a, const uns
   constexpr int V = s.vector, kTaps = s.kh * s.kw, kSize = int(sizeof(T)), kRowBytes = s.row_bytes(kSize);
   constexpr int kColumns = (s.tx - 1) * s.stride_x + s.kw, kRows = (s.ty - 1) * s.stride_y + s.kh;
   A sum[s.ty][s.tx][V] = {};
-  T* at = to;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     A value[kColumns][V];
@@ -63,13 +62,30 @@ __device__ __forceinline__ void compute_tile(const ChannelsTmaArgs& a, const uns
 #pragma unroll
       for (int v = 0; v < V; ++v) value[q][v] = to_acc<A>(pack.v[v]);
     }
-    add_channel_row<s, T, kind>(
-        r, value, bias, sum, [&](int i, int j, int v) { return tap[v * kTaps + i * s.kw + j]; },
-        [&](int o, int q, const Pack<V, T>& outputs) {
-          if (q == 0) at = to + o * a.out_h;
-          store_channels_if(q < (o < rest_y ? rest_x : 0), at, outputs);
-          at += a.out_w;
-        });
+#pragma unroll
+    for (int o = 0; o < s.ty; ++o) {
+      const int i = r - o * s.stride_y;  // this input row is row i of the window over output row o
+      if (i < 0 || i >= s.kh) continue;
+#pragma unroll
+      for (int j = 0; j < s.kw; ++j)
+#pragma unroll
+        for (int q = 0; q < s.tx; ++q)
+#pragma unroll
+          for (int v = 0; v < V; ++v)
+            sum[o][q][v] = fma(tap[v * kTaps + i * s.kw + j], value[q * s.stride_x + j][v], sum[o][q][v]);
+      if (i < s.kh - 1) continue;
+      T* at = to + o * a.out_h;
+      const int most = o < rest_y ? rest_x : 0;
+#pragma unroll
+      for (int q = 0; q < s.tx; ++q) {
+        Pack<V, T> rounded;
+#pragma unroll
+        for (int v = 0; v < V; ++v) rounded.v[v] = from_acc<T>(activated<kind>(sum[o][q][v] + bias[v]));
+        if constexpr (sizeof(rounded) >= 4) store_pack_if(q < most, at, rounded);
+        else if (q < most) *at = rounded.v[0];
+        at += a.out_w;
+      }
+    }
   }
 }
 
