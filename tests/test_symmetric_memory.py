@@ -18,10 +18,7 @@ class MeshView:
     """The view of one rank; its group numbers the ranks in reverse order."""
 
     def __init__(self, at: int, world: int) -> None:
-        self.at, self._peers = (at,), list(range(world))[::-1]
-
-    def peers(self, mesh_dim: int) -> list[int]:
-        return self._peers
+        self.at, self.peers = (at,), (list(range(world))[::-1],)
 
     def group(self, mesh_dim: int) -> "MeshView":
         return self  # of no other use here than to count exchanges for it

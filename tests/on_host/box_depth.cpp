@@ -2,8 +2,8 @@
 // order (box/order.h), made output by output; nothing is read behind the sums, and nothing written beside the output or
 // the shared memory that the plan asks for.
 #include "box_floats.h"
-#include "kernels/box/depth/groups/kernel.cuh"
 #include "kernels/box/depth/plan.h"
+#include "kernels/box/depth/groups/kernel.cuh"
 #include "kernels/box/depth/ring/kernel.cuh"
 
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "cuda.h"
-#include "kernels/fused/combine/kernel.cuh"
-#include "kernels/fused/combine/plan.h"
 #include "report.h"
+#include "kernels/fused/combine/plan.h"
+#include "kernels/fused/combine/kernel.cuh"
 
 using namespace torch_conv;
 using namespace torch_conv::fused;

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cuda.h"
-#include "report.h"
-#include "runtime/kernel_deliver.cuh"
 #include "runtime/signal.cuh"
+#include "runtime/kernel_deliver.cuh"
+#include "report.h"
 
 using namespace torch_conv::cuda;
 

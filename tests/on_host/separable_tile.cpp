@@ -1,8 +1,8 @@
 // separable2d's TILE as its plan launches it, on the host: the bits of the row chain and the column chain, and nothing
 // written beside the output.
+#include "separable_chain.h"
 #include "kernels/separable2d/tile/kernel.cuh"
 #include "kernels/separable2d/tile/plan.h"
-#include "separable_chain.h"
 
 namespace {
 

@@ -12,8 +12,8 @@ using std::fma;
 using std::fmaf;
 #undef __shared__
 #define __shared__
-#include "kernels/separable3d/plan.h"
 #include "kernels/separable3d/streaming/kernel.cuh"
+#include "kernels/separable3d/plan.h"
 
 namespace torch_conv::separable3d {
 alignas(128) unsigned char shared[1 << 18];

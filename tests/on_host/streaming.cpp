@@ -8,8 +8,8 @@
 #include "report.h"
 #undef __shared__
 #define __shared__
-#include "kernels/fused/plan.h"
 #include "kernels/fused/streaming/kernel.cuh"
+#include "kernels/fused/plan.h"
 
 namespace torch_conv::fused {
 alignas(128) unsigned char shared[1 << 17];

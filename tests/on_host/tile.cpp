@@ -9,8 +9,8 @@
 #include "report.h"
 #undef __shared__
 #define __shared__
-#include "kernels/direct2d/plan.h"
 #include "kernels/direct2d/tile/kernel.cuh"
+#include "kernels/direct2d/plan.h"
 
 namespace torch_conv::direct2d {
 alignas(128) unsigned char shared_bytes[1 << 17];

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "cuda.h"
-#include "kernels/weight_gradient/plan.h"
+#include "report.h"
 #include "kernels/weight_gradient/streaming/kernel.cuh"
 #include "kernels/weight_gradient/streaming/kernel_finish.cuh"
-#include "report.h"
+#include "kernels/weight_gradient/plan.h"
 
 using namespace torch_conv;
 using namespace torch_conv::weight_gradient;

@@ -189,6 +189,7 @@ struct WindowBlock {
       static_cast<const T*>(p.in.data) + n * p.in.stride_n + co / a.out_per_group * a.in_per_group * p.in.stride_c;
   const A outside = A(p.place.value);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int first_pixel = (warp * warp_rows + lane / lanes) * a.pitch + lane % lanes * 4;  // of the lane, in a stage
 
   // The border map, computed once: offsets of the tile's rows in shared memory, and of a loader lane's first columns
   // (lane, lane + 32, ...) in registers; -1 outside.
@@ -285,7 +286,7 @@ struct WindowBlock {
 
   // Adds stage s, plane l of the input, to the sums of the lane.
   __device__ __forceinline__ void add(int s, int l, A (&sum)[Planes][Pixels]) const {
-    const A* const from = stages + s % 2 * stage + (warp * warp_rows + lane / lanes) * a.pitch + lane % lanes * 4;
+    const A* const from = stages + s % 2 * stage + first_pixel;
     const A* const tap_now = tap_stages + s % (Planes + 1) * tap_stage;
     if constexpr (Planes == 1) {
       const A* taps[1] = {tap_now};
