@@ -155,166 +155,170 @@ __device__ __forceinline__ void with_output_type(Dtype dtype, F&& f) {
   }
 }
 
-// A block's tile: its loads, sums and stores.
 template <typename T, bool Large>
-struct WindowBlock {
+__global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), window_tile(Large, sizeof(T)).resident)
+    direct3d_window(const __grid_constant__ WindowArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
-  static constexpr WindowTile kTile = window_tile(Large, sizeof(T));
-  static constexpr int kLoaders = kTile.loaders, Pixels = kTile.pixels, Planes = kTile.planes, kParts = Pixels / 4;
-  static constexpr int kHeld = 6, kBatch = 3;  // columns of a loader lane in registers; rows that it loads at once
-
-  const WindowArgs& a;
-  const ParamTaps& param_taps;
-  A* const stages;
+  constexpr WindowTile config = window_tile(Large, sizeof(T));
+  constexpr int kLoaders = config.loaders, Pixels = config.pixels, Planes = config.planes, kParts = Pixels / 4;
   const Direct& p = a.p;
   const int kh = int(p.kh), kw = int(p.kw), kd = int(p.kd);
+  extern __shared__ __align__(128) unsigned char shared_bytes[];
   const int stage = a.pitch * a.rows, tap_stage = window_tap_stage(a.tap_pitch, kh);
-  A* const tap_stages = stages + 2 * stage;
+  A* stages = reinterpret_cast<A*>(shared_bytes);
+  A* tap_stages = stages + 2 * stage;
 
+  unsigned b = blockIdx.x;
   const int width = 1 << a.width_log2, lanes = width / Pixels;  // of a row
   const int warp_rows = 32 / lanes, height = kWindowWarps * warp_rows;
+  const int x0 = int(b % unsigned(a.tiles_x)) * width;
+  b /= unsigned(a.tiles_x);
+  const int y0 = int(b % unsigned(a.tiles_y)) * height;
+  b /= unsigned(a.tiles_y);
   const unsigned tiles_z = unsigned(ceil_div(p.out.d, Planes));
-  const unsigned row_of_tiles = blockIdx.x / unsigned(a.tiles_x), plane_of_tiles = row_of_tiles / unsigned(a.tiles_y);
-  const unsigned volume = plane_of_tiles / tiles_z;
-  const int x0 = int(blockIdx.x % unsigned(a.tiles_x)) * width;
-  const int y0 = int(row_of_tiles % unsigned(a.tiles_y)) * height;
-  const int z0 = int(plane_of_tiles % tiles_z) * Planes, count = min(Planes, int(p.out.d) - z0);
-  const int co = int(volume % unsigned(p.out.c)), n = int(volume / unsigned(p.out.c));
+  const int z0 = int(b % tiles_z) * Planes, count = min(Planes, int(p.out.d) - z0);
+  b /= tiles_z;
+  const int co = int(b % unsigned(p.out.c)), n = int(b / unsigned(p.out.c));
   const int bx = x0 - int(p.place.pad_x), by = y0 - int(p.place.pad_y), bz = z0 - int(p.place.pad_z);
   // Only inputs of outputs inside the plane are read: other inputs may be far outside.
   const int columns = min(width, int(p.out.w) - x0) + kw - 1, rows = min(height, int(p.out.h) - y0) + kh - 1;
   const int depth = kd + count - 1;  // planes of the input
-  const A* const all_taps = param_taps.first<A>() + n * p.taps.stride_n + co * p.taps.stride_c;
-  const T* const group =
+  const A* all_taps = param_taps.first<A>() + n * p.taps.stride_n + co * p.taps.stride_c;
+  const T* group =
       static_cast<const T*>(p.in.data) + n * p.in.stride_n + co / a.out_per_group * a.in_per_group * p.in.stride_c;
   const A outside = A(p.place.value);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int first_pixel = (warp * warp_rows + lane / lanes) * a.pitch + lane % lanes * 4;  // of the lane, in a stage
 
   // The border map, computed once: offsets of the tile's rows in shared memory, and of a loader lane's first columns
   // (lane, lane + 32, ...) in registers; -1 outside.
-  int64_t* const row_at = reinterpret_cast<int64_t*>(tap_stages + (Planes + 1) * tap_stage);
+  constexpr int kHeld = 6, kBatch = 3;
+  const auto position = [&](int i) { return i / 4 % kParts * a.part + i / 4 / kParts * 4 + i % 4; };
+  int64_t* row_at = reinterpret_cast<int64_t*>(tap_stages + (Planes + 1) * tap_stage);
+  for (int r = threadIdx.x; r < rows; r += blockDim.x) {
+    const int m = map_index(by + r, int(p.in.h), p.place.border);
+    row_at[r] = m < 0 ? -1 : m * p.in.stride_h;
+  }
   int column_at[kHeld];
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) {
+    const int i = lane + 32 * k, m = i < columns ? map_index(bx + i, int(p.in.w), p.place.border) : -1;
+    column_at[k] = m < 0 ? -1 : m * int(p.in.stride_w);
+  }
   const int first_position = position(lane);
+  __syncthreads();
   // Asynchronous copies load elements that need no conversion, if elements outside are +0 or in the plane. Asynchronous
   // copies also load the taps, unless the taps are kernel parameters.
   const bool copied =
       std::is_same_v<T, A> && (p.place.border != Border::constant || (outside == A(0) && !signbit(outside)));
-
-  __device__ __forceinline__ int position(int i) const { return i / 4 % kParts * a.part + i / 4 / kParts * 4 + i % 4; }
-
-  // All threads. A barrier inside.
-  __device__ __forceinline__ void map_border() {
-    for (int r = threadIdx.x; r < rows; r += blockDim.x) {
-      const int m = map_index(by + r, int(p.in.h), p.place.border);
-      row_at[r] = m < 0 ? -1 : m * p.in.stride_h;
-    }
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k) {
-      const int i = lane + 32 * k, m = i < columns ? map_index(bx + i, int(p.in.w), p.place.border) : -1;
-      column_at[k] = m < 0 ? -1 : m * int(p.in.stride_w);
-    }
-    __syncthreads();
-  }
-
-  // Warp `loader` of `loaders` loads its rows of plane l of input channel ci into stage s, and its taps.
-  __device__ __forceinline__ void load(int s, int ci, int l, int loader, int loaders) const {
+  const auto load = [&](int s, int ci, int l, int loader, int loaders_now) {
     const int mz = map_index(bz + l, int(p.in.d), p.place.border);
-    A* const tile = stages + s % 2 * stage;
-    const T* const plane = group + ci * p.in.stride_c + (mz < 0 ? 0 : mz) * p.in.stride_d;
-    if (l < kd) load_taps(s, ci, l, loader, loaders);
-    if (copied) copy_rows(tile, plane, mz >= 0, loader, loaders);
-    else convert_rows(tile, plane, mz >= 0, loader, loaders);
+    A* tile = stages + s % 2 * stage;
+    const T* plane = group + ci * p.in.stride_c + (mz < 0 ? 0 : mz) * p.in.stride_d;
+    if (l < kd) {
+      A* taps = tap_stages + s % (Planes + 1) * tap_stage;
+      const A* window = all_taps + ci * p.taps.stride_ci + int64_t(l) * kh * kw;
+      for (int e = loader * 32 + lane; e < kh * kw; e += 32 * loaders_now) {
+        const unsigned i = unsigned(e) / unsigned(kw);
+        A* to = taps + (e + i * unsigned(a.tap_pitch - kw));
+        if (param_taps.device) async_copy<sizeof(A)>(to, window + e);
+        else *to = window[e];
+      }
+    }
+    if (copied) {
+      A* const to = tile + first_position;
+#pragma unroll 1
+      for (int r = loader; r < rows; r += loaders_now) {
+        const int64_t row = row_at[r];
+        const char* from = reinterpret_cast<const char*>(plane + (row < 0 ? 0 : row));
+        A* const to_row = to + r * a.pitch;
+        const bool inside = mz >= 0 && row >= 0;
+#pragma unroll
+        for (int k = 0; k < kHeld; ++k) {
+          if (32 * k >= columns) break;
+          async_copy<sizeof(A)>(to_row + 32 / kParts * k, from + unsigned(max(column_at[k], 0)) * unsigned(sizeof(A)),
+                                inside && column_at[k] >= 0 ? int(sizeof(A)) : 0);
+        }
+      }
+    } else {
+      for (int r = loader; r < rows; r += kBatch * loaders_now) {
+        T pixel[kBatch][kHeld];
+        int64_t row[kBatch];
+#pragma unroll
+        for (int u = 0; u < kBatch; ++u) {
+          row[u] = mz < 0 ? -1 : row_at[min(r + u * loaders_now, rows - 1)];
+          const T* from = plane + (row[u] < 0 ? 0 : row[u]);
+#pragma unroll
+          for (int k = 0; k < kHeld; ++k)
+            if (32 * k < columns) pixel[u][k] = from[max(column_at[k], 0)];
+        }
+#pragma unroll
+        for (int u = 0; u < kBatch; ++u) {
+          if (r + u * loaders_now >= rows) break;
+          A* to = tile + (r + u * loaders_now) * a.pitch + first_position;
+#pragma unroll
+          for (int k = 0; k < kHeld; ++k)
+            if (lane + 32 * k < columns)
+              to[32 / kParts * k] = row[u] < 0 || column_at[k] < 0 ? outside : to_acc<A>(pixel[u][k]);
+        }
+      }
+    }
     if (columns > 32 * kHeld)
-      for (int r = loader; r < rows; r += loaders)
+      for (int r = loader; r < rows; r += loaders_now)
         for (int i = lane + 32 * kHeld; i < columns; i += 32) {
           const int mx = map_index(bx + i, int(p.in.w), p.place.border);
           tile[r * a.pitch + position(i)] =
               mz < 0 || row_at[r] < 0 || mx < 0 ? outside : to_acc<A>(plane[row_at[r] + mx * p.in.stride_w]);
         }
-  }
-  __device__ __forceinline__ void load_taps(int s, int ci, int l, int loader, int loaders) const {
-    A* const taps = tap_stages + s % (Planes + 1) * tap_stage;
-    const A* const window = all_taps + ci * p.taps.stride_ci + int64_t(l) * kh * kw;
-    for (int e = loader * 32 + lane; e < kh * kw; e += 32 * loaders) {
-      const unsigned i = unsigned(e) / unsigned(kw);
-      A* const to = taps + (e + i * unsigned(a.tap_pitch - kw));
-      if (param_taps.device) async_copy<sizeof(A)>(to, window + e);
-      else *to = window[e];
-    }
-  }
-  // The first 32 * kHeld columns. `in_volume`: the plane is no border's.
-  __device__ __forceinline__ void copy_rows(A* tile, const T* plane, bool in_volume, int loader, int loaders) const {
-    A* const to = tile + first_position;
-#pragma unroll 1
-    for (int r = loader; r < rows; r += loaders) {
-      const int64_t row = row_at[r];
-      const char* const from = reinterpret_cast<const char*>(plane + (row < 0 ? 0 : row));
-      A* const to_row = to + r * a.pitch;
-      const bool inside = in_volume && row >= 0;
-#pragma unroll
-      for (int k = 0; k < kHeld; ++k) {
-        if (32 * k >= columns) break;
-        async_copy<sizeof(A)>(to_row + 32 / kParts * k, from + unsigned(max(column_at[k], 0)) * unsigned(sizeof(A)),
-                              inside && column_at[k] >= 0 ? int(sizeof(A)) : 0);
-      }
-    }
-  }
-  __device__ __forceinline__ void convert_rows(A* tile, const T* plane, bool in_volume, int loader, int loaders) const {
-    for (int r = loader; r < rows; r += kBatch * loaders) {
-      T pixel[kBatch][kHeld];
-      int64_t row[kBatch];
-#pragma unroll
-      for (int u = 0; u < kBatch; ++u) {
-        row[u] = in_volume ? row_at[min(r + u * loaders, rows - 1)] : -1;
-        const T* const from = plane + (row[u] < 0 ? 0 : row[u]);
-#pragma unroll
-        for (int k = 0; k < kHeld; ++k)
-          if (32 * k < columns) pixel[u][k] = from[max(column_at[k], 0)];
-      }
-#pragma unroll
-      for (int u = 0; u < kBatch; ++u) {
-        if (r + u * loaders >= rows) break;
-        A* const to = tile + (r + u * loaders) * a.pitch + first_position;
-#pragma unroll
-        for (int k = 0; k < kHeld; ++k)
-          if (lane + 32 * k < columns)
-            to[32 / kParts * k] = row[u] < 0 || column_at[k] < 0 ? outside : to_acc<A>(pixel[u][k]);
-      }
-    }
-  }
+  };
 
-  // Adds stage s, plane l of the input, to the sums of the lane.
-  __device__ __forceinline__ void add(int s, int l, A (&sum)[Planes][Pixels]) const {
-    const A* const from = stages + s % 2 * stage + first_pixel;
-    const A* const tap_now = tap_stages + s % (Planes + 1) * tap_stage;
-    if constexpr (Planes == 1) {
-      const A* taps[1] = {tap_now};
-      add_plane<Pixels, 0>(from, taps, a, sum);
-    } else {
-      const A* const tap_before = tap_stages + (s + Planes) % (Planes + 1) * tap_stage;
-      if (l < kd && l > 0 && count > 1) {
-        const A* taps[2] = {tap_now, tap_before};
-        add_plane<Pixels, 0>(from, taps, a, sum);
-      } else if (l < kd) {
+  A sum[Planes][Pixels] = {};
+  const int row_in = warp * warp_rows + lane / lanes, first = row_in * a.pitch + lane % lanes * 4;
+  const int planes = a.in_per_group * depth;
+  load(0, 0, 0, warp, kWindowWarps + kLoaders);
+  async_wait_all();
+  __syncthreads();
+  for (int s = 0, l = 0, ci = 0; s < planes; ++s) {
+    const int now = l;
+    if (++l == depth) l = 0, ++ci;
+    if (s + 1 < planes && (kLoaders == 0 || warp >= kWindowWarps))
+      load(s + 1, ci, l, kLoaders == 0 ? warp : warp - kWindowWarps, kLoaders == 0 ? kWindowWarps : kLoaders);
+    if (warp < kWindowWarps) {
+      const A* from = stages + s % 2 * stage + first;
+      const A* tap_now = tap_stages + s % (Planes + 1) * tap_stage;
+      if constexpr (Planes == 1) {
         const A* taps[1] = {tap_now};
         add_plane<Pixels, 0>(from, taps, a, sum);
       } else {
-        const A* taps[1] = {tap_before};
-        add_plane<Pixels, 1>(from, taps, a, sum);
+        const A* tap_before = tap_stages + (s + Planes) % (Planes + 1) * tap_stage;
+        if (now < kd && now > 0 && count > 1) {
+          const A* taps[2] = {tap_now, tap_before};
+          add_plane<Pixels, 0>(from, taps, a, sum);
+        } else if (now < kd) {
+          const A* taps[1] = {tap_now};
+          add_plane<Pixels, 0>(from, taps, a, sum);
+        } else {
+          const A* taps[1] = {tap_before};
+          add_plane<Pixels, 1>(from, taps, a, sum);
+        }
       }
     }
+    async_wait_all();
+    __syncthreads();
   }
+  if (warp >= kWindowWarps) return;
 
-  // Stores the sums of a plane. They pass through shared memory, so that a warp stores neighbours.
-  __device__ __forceinline__ void store(int o, const A (&sum)[Pixels], A bias) const {
-    A* const warp_rows_at = stages + warp * warp_rows * a.pitch;
+  // Sums pass through shared memory, so that a warp stores neighbours.
+  const A bias = p.bias ? static_cast<const A*>(p.bias)[co] : A(0);
+  A* warp_rows_at = stages + warp * warp_rows * a.pitch;
+#pragma unroll
+  for (int o = 0; o < Planes; ++o) {
+    if (o >= count) break;
     __syncwarp();
 #pragma unroll
     for (int c = 0; c < kParts; ++c) {
       Pack<4, A> to;
 #pragma unroll
-      for (int q = 0; q < 4; ++q) to.v[q] = sum[4 * c + q];
+      for (int q = 0; q < 4; ++q) to.v[q] = sum[o][4 * c + q];
       *reinterpret_cast<Pack<4, A>*>(warp_rows_at + lane / lanes * a.pitch + c * a.part + lane % lanes * 4) = to;
     }
     __syncwarp();
@@ -329,7 +333,7 @@ struct WindowBlock {
         const int y = y0 + warp * warp_rows + r;
         if (y >= p.out.h) break;
         const bool fits_y = fits_z && y >= p.place.pad_y && y - p.place.pad_y + kh <= p.in.h;
-        const A* const from = warp_rows_at + r * a.pitch + first_position;
+        const A* from = warp_rows_at + r * a.pitch + first_position;
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
           const int x = x0 + lane + 32 * k;
@@ -341,40 +345,6 @@ struct WindowBlock {
         }
       }
     });
-  }
-};
-
-template <typename T, bool Large>
-__global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), window_tile(Large, sizeof(T)).resident)
-    direct3d_window(const __grid_constant__ WindowArgs a, const __grid_constant__ ParamTaps param_taps) {
-  using Block = WindowBlock<T, Large>;
-  using A = typename Block::A;
-  constexpr int kLoaders = Block::kLoaders, Planes = Block::Planes;
-  extern __shared__ __align__(128) unsigned char shared_bytes[];
-  Block block{.a = a, .param_taps = param_taps, .stages = reinterpret_cast<A*>(shared_bytes)};
-  block.map_border();
-
-  const int warp = block.warp, planes = a.in_per_group * block.depth;
-  A sum[Planes][Block::Pixels] = {};
-  block.load(0, 0, 0, warp, kWindowWarps + kLoaders);
-  async_wait_all();
-  __syncthreads();
-  for (int s = 0, l = 0, ci = 0; s < planes; ++s) {
-    const int now = l;
-    if (++l == block.depth) l = 0, ++ci;
-    if (s + 1 < planes && (kLoaders == 0 || warp >= kWindowWarps))
-      block.load(s + 1, ci, l, kLoaders == 0 ? warp : warp - kWindowWarps, kLoaders == 0 ? kWindowWarps : kLoaders);
-    if (warp < kWindowWarps) block.add(s, now, sum);
-    async_wait_all();
-    __syncthreads();
-  }
-  if (warp >= kWindowWarps) return;
-
-  const A bias = a.p.bias ? static_cast<const A*>(a.p.bias)[block.co] : A(0);
-#pragma unroll
-  for (int o = 0; o < Planes; ++o) {
-    if (o >= block.count) break;
-    block.store(o, sum[o], bias);
   }
 }
 
