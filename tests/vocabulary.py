@@ -49,8 +49,9 @@ class Rule(NamedTuple):
     allow: str = ""  # a line that matches this may stay
 
 
-# Kernels and variants as `explain` prints them; `tests/plan_sweep.py` renames the recorded plans by these.
-KERNELS = [
+# Identifiers, wherever they stand.
+NAMES = [
+    # Kernels and variants as `explain` prints them.
     Rule(r"(?<![A-Za-z])ring_words(?![A-Za-z])", "ring_unaligned"),
     Rule(r"(?<![A-Za-z])(march|streaming)_words(?![A-Za-z])", "streaming_unaligned"),
     Rule(r"\b(box|direct3d|fused|fused3d|separable3d|weight_gradient)_march\b", r"\1_streaming"),
@@ -58,60 +59,6 @@ KERNELS = [
     Rule(r"/march\b", "/streaming"),
     Rule(r"\b(direct2d|separable)_products\b", r"\1_mma"),
     Rule(r"/products\b", "/mma"),
-    Rule(r"\bits seams\b", "its boundary strips"),
-    Rule(r"\bshards where they lie; and further shards alike\b", "shards in place; and further shards likewise"),
-    Rule(r"(?<=\bseparable/)shared\b|(?<=\bnot )shared(?=: )|(?<=\bseparable_)shared\b", "shared_memory"),
-    Rule(r"\bcausal::Lie::", "causal::Alignment::"),
-    Rule(r"\bbox::Finish::mean\b", "box::Finish::mean_inside"),
-    Rule(r"\bnor their channels lie side by side", "nor their channels are contiguous"),
-    Rule(r"\bno whole vectors of sums lie side by side", "no contiguous whole vectors of sums"),
-    Rule(r"\bplanes whose pixels lie side by side, nor", "planes with contiguous pixels, nor"),
-    Rule(r"\bchannels lie side by side\b", "channels are interleaved"),
-    Rule(r"\bpixels that do not lie side by side\b", "pixels of a row are not contiguous"),
-    Rule(r"\bchannels not innermost and 16-byte", "channels not interleaved and 16-byte"),
-    Rule(r"\b3\^3 window, channels innermost:", "3^3 window, interleaved channels:"),
-    Rule(r"\bfaster for photographs and an odd\b", "faster for HWC images and an odd"),
-    # Template arguments as one struct.
-    Rule(r"\bseparable_mma<(uint8_t), (\d[^>]*)>", r"separable_mma<\1, separable2d::MmaPolicy{1, \2}>"),
-    Rule(r"\bseparable_mma<(b?half_t), (\d[^>]*)>", r"separable_mma<\1, separable2d::MmaPolicy{2, \2}>"),
-    Rule(
-        r"\bbox_bytes<(\d+(?:, \d+){2}(?:, box::\w+::\w+){2}, \w+, \w+)((?:, true)?)>",
-        r"box_bytes<box::BytePolicy{\1}\2>",
-    ),
-    Rule(
-        r"\bbox_strips<(\w+), (\w+), (box::Above::\w+(?:, \w+){8})((?:, true)?)>",
-        r"box_strips<\1, \2, box::StripPolicy{\3}\4>",
-    ),
-    Rule(r"\b(depthwise_planes<\w+, \w+), ((?:\w+, ){17}\w+)(?=, Act)", r"\1, depthwise::PlanesPolicy{\2}"),
-    Rule(r"\b(depthwise_tiles<\w+, \w+), ((?:\w+, ){13}\w+)(?=, Act)", r"\1, depthwise::TilesPolicy{\2}"),
-    Rule(r"\b(depthwise_channels_mma<\w+), ((?:\w+, ){5}\w+)(?=, Act)", r"\1, depthwise::ChannelsMmaPolicy{\2}"),
-    Rule(r"\b(depthwise_warps<\w+, \w+), ((?:\w+, ){5}\w+)(?=, Act)", r"\1, depthwise::WarpsPolicy{\2}"),
-    Rule(r"\b(depthwise_rows<\w+, \w+), ((?:[\w-]+, ){4}\w+)(?=, Act)", r"\1, depthwise::RowsPolicy{\2}"),
-    Rule(
-        r"\b(depthwise_large_mma<\w+), (Activation::\w+), ((?:\w+, ){7}\w+)>",
-        r"\1, depthwise::LargeMmaPolicy{\3}, \2>",
-    ),
-    Rule(
-        r"\b(depthwise_planes_mma<\w+), (\d[^{}<>]*), (Activation::\w+), (\w+, \w+, \w+)>",
-        r"\1, depthwise::PlanesMmaPolicy{\2, \4}, \3>",
-    ),
-    # Template arguments as one struct.
-    Rule(r"\bdirect2d_tile<(\w+, \w+), (\d[^<>{}]*)>", r"direct2d_tile<\1, direct2d::TilePolicy{\2}>"),
-    Rule(r"\bseparable_ring<(\d[^<>{}]*)>", r"separable_ring<separable2d::RingPolicy{\1}>"),
-    Rule(r"\bdirect2d_mma<(\w+), (\d[^<>{}]*)>", r"direct2d_mma<\1, direct2d::MmaPolicy{\2}>"),
-    Rule(
-        r"\bdirect3d_streaming<(\w+), (\d+(?:, (?:true|false)){4})(, true)?>",
-        r"direct3d_streaming<\1, direct3d::StreamingPolicy{\2}\3>",
-    ),
-    Rule(
-        r"\bweight_gradient_streaming<(\w+), (\d[^<>{}]*)>",
-        r"weight_gradient_streaming<\1, weight_gradient::StreamingPolicy{\2}>",
-    ),
-]
-
-# Identifiers, wherever they stand.
-NAMES = [
-    *KERNELS,
     # Kernel families and their entry points.
     Rule(r"\b(k?)Doors\b", r"\1EntryPoints"),
     Rule(r"\broom\.h\b", "entry_points.h"),
