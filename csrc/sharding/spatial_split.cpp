@@ -191,7 +191,7 @@ Part SpatialSplit::part_of(int64_t pad, Range outputs, const Tensor& result) con
 }
 
 Tensor SpatialSplit::filter(const Tensor& tensor, Part* part) {
-  OnShards shards{.part = part, .whole_footprint = &footprint_, .streams = &*streams_};
+  OnShards shards{.part = part, .whole_footprint = part ? &footprint_ : nullptr, .streams = &*streams_};
   Call call = call_on(call_, shards);
   return function_(call, tensor);
 }
