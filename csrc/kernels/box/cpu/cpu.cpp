@@ -25,9 +25,9 @@ static void run(const Box& p, const Plan& plan, const Site&) {
                       shorten(p.kw, p.place.pad_x, p.in.w, p.out.w, p.place.border).extra_counts.empty();
   const bool to_float64 = p.out.dtype == Dtype::f64;
   const bool wide = p.kh * p.kw > most_pixels_in_32_bits(p.in.dtype) / (to_float64 ? 2 : 1);
-  using Run = void (*)(const Box&, const Plan&, Range);
-  const auto units = [&]<typename Real>(Real) {
-    return with_type(p.in.dtype, [&](auto t) -> Run {
+  using Units = void (*)(const Box&, const Plan&, Range);
+  const auto units_of = [&]<typename Real>(Real) {
+    return with_type(p.in.dtype, [&](auto t) -> Units {
       using T = decltype(t);
       if constexpr (std::is_integral_v<T>) {
         if constexpr (sizeof(T) == 1)
@@ -37,8 +37,8 @@ static void run(const Box& p, const Plan& plan, const Site&) {
       __builtin_unreachable();
     });
   };
-  const Run run = to_float64 ? units(double{}) : units(float{});
-  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+  const Units units = to_float64 ? units_of(double{}) : units_of(float{});
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { units(p, plan, {begin, end}); });
 }
 
 Plan plan_cpu(const Box& p, const char* variant) {

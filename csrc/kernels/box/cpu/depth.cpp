@@ -20,8 +20,8 @@ static bool are_running(const BoxDepth& p) { return is_integer(p.source) && std:
 
 static void run(const BoxDepth& p, const Plan& plan, const Site&) {
   if (!are_running(p)) return run_depth_floats(p, plan);
-  const auto run = p.sums.dtype == Dtype::f64 ? TC_BEST_ISA(depth_units<double>) : TC_BEST_ISA(depth_units<float>);
-  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+  const auto units = p.sums.dtype == Dtype::f64 ? TC_BEST_ISA(depth_units<double>) : TC_BEST_ISA(depth_units<float>);
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { units(p, plan, {begin, end}); });
 }
 
 Plan plan_cpu(const BoxDepth& p, const char* variant) {

@@ -40,16 +40,16 @@ void write_after(const CausalConv& p) {
 
 void run(const CausalConv& p, const Plan& plan, const Site&) {
   const bool doubles = p.dtype == Dtype::f64, channels = by_channels(p);
-  const auto run = channels ? (doubles ? TC_BEST_ISA(along_channels<double>) : TC_BEST_ISA(along_channels<float>))
-                            : (doubles ? TC_BEST_ISA(along_length<double>) : TC_BEST_ISA(along_length<float>));
+  const auto units = channels ? (doubles ? TC_BEST_ISA(along_channels<double>) : TC_BEST_ISA(along_channels<float>))
+                              : (doubles ? TC_BEST_ISA(along_length<double>) : TC_BEST_ISA(along_length<float>));
   if (plan.blocks > 0)
-    parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+    parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { units(p, plan, {begin, end}); });
   if (p.after.data) write_after(p);
 }
 
 void run(const CausalUpdate& p, const Plan& plan, const Site&) {
-  const auto run = p.dtype == Dtype::f64 ? TC_BEST_ISA(update_channels<double>) : TC_BEST_ISA(update_channels<float>);
-  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+  const auto units = p.dtype == Dtype::f64 ? TC_BEST_ISA(update_channels<double>) : TC_BEST_ISA(update_channels<float>);
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { units(p, plan, {begin, end}); });
 }
 
 template <typename Problem>

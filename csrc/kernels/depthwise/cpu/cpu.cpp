@@ -48,13 +48,13 @@ constexpr Variant kVariants[] = {
 }  // namespace
 
 static void run(const Depthwise& p, const Plan& plan, const Site&) {
-  auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(depthwise_units<double>) : TC_BEST_ISA(depthwise_units<float>);
+  auto units = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(depthwise_units<double>) : TC_BEST_ISA(depthwise_units<float>);
 #if TC_X86_LEVELS
   const Loops loops = std::any_cast<Loops>(plan.config);
-  if (loops == Loops::strips) run = cpu_v4::float_strip_units;
-  if (loops == Loops::pairs) run = cpu_v4_bf16::pair_units;
+  if (loops == Loops::strips) units = cpu_v4::float_strip_units;
+  if (loops == Loops::pairs) units = cpu_v4_bf16::pair_units;
 #endif
-  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { units(p, plan, {begin, end}); });
 }
 
 Plan plan_cpu(const Depthwise& p, const char* pinned) {

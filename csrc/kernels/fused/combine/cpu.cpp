@@ -29,9 +29,9 @@ static int64_t pixel_of_row(const Combine& p) {
 namespace torch_conv::fused {
 
 static void run(const Combine& p, const Plan& plan, const Site&) {
-  const auto run =
+  const auto units =
       p.sums[0].dtype == Dtype::f64 ? TC_BEST_ISA(combine_units<double>) : TC_BEST_ISA(combine_units<float>);
-  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { units(p, plan, {begin, end}); });
 }
 
 Plan plan_cpu(const Combine& p, const char* variant) {

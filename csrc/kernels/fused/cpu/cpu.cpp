@@ -26,8 +26,8 @@ static int64_t pixel_of_row(const Fused& p) {
 namespace torch_conv::fused {
 
 static void run(const Fused& p, const Plan& plan, const Site&) {
-  const auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(fused_units<double>) : TC_BEST_ISA(fused_units<float>);
-  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+  const auto units = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(fused_units<double>) : TC_BEST_ISA(fused_units<float>);
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { units(p, plan, {begin, end}); });
 }
 
 Plan plan_cpu(const Fused& p, const char* variant) {

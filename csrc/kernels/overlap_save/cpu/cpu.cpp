@@ -35,8 +35,8 @@ void mark_tile(const WriteTiles& p, const Cells& cells, int64_t unit) {
 }
 
 void run(const ReadTiles& p, const Plan& plan, const Site&) {
-  const auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(read_tiles<double>) : TC_BEST_ISA(read_tiles<float>);
-  parallel_for(0, plan.blocks, kRows, [&](int64_t begin, int64_t end) { run(p, {begin, end}); });
+  const auto units = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(read_tiles<double>) : TC_BEST_ISA(read_tiles<float>);
+  parallel_for(0, plan.blocks, kRows, [&](int64_t begin, int64_t end) { units(p, {begin, end}); });
 }
 
 void run(const WriteTiles& p, const Plan& plan, const Site&) {
@@ -46,8 +46,8 @@ void run(const WriteTiles& p, const Plan& plan, const Site&) {
   parallel_for(0, units_of(p), 1, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) mark(p, cells, unit);
   });
-  const auto run = wide ? TC_BEST_ISA(write_tiles<double>) : TC_BEST_ISA(write_tiles<float>);
-  parallel_for(0, plan.blocks, kRows, [&](int64_t begin, int64_t end) { run(p, {begin, end}); });
+  const auto units = wide ? TC_BEST_ISA(write_tiles<double>) : TC_BEST_ISA(write_tiles<float>);
+  parallel_for(0, plan.blocks, kRows, [&](int64_t begin, int64_t end) { units(p, {begin, end}); });
 }
 
 }  // namespace
@@ -68,8 +68,9 @@ Plan plan_cpu(const WriteTiles& p, const char*) {
 
 void multiply(const Spectra& p) {
   const int64_t grain = ceil_div(int64_t(1) << 14, p.size);  // numbers the fewest for another thread
-  const auto run = p.dtype == Dtype::f64 ? TC_BEST_ISA(multiply_spectra<double>) : TC_BEST_ISA(multiply_spectra<float>);
-  parallel_for(0, p.n * p.c * p.count * p.rows, grain, [&](int64_t begin, int64_t end) { run(p, {begin, end}); });
+  const auto units =
+      p.dtype == Dtype::f64 ? TC_BEST_ISA(multiply_spectra<double>) : TC_BEST_ISA(multiply_spectra<float>);
+  parallel_for(0, p.n * p.c * p.count * p.rows, grain, [&](int64_t begin, int64_t end) { units(p, {begin, end}); });
 }
 
 }  // namespace torch_conv::overlap_save
