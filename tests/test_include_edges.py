@@ -11,7 +11,7 @@ ALLOWED = {
     "api": {"dispatch", "sharding", "graph", "kernels", "tensors", "runtime", "core"},
     "dispatch": {"sharding", "graph", "kernels", "tensors", "core"},
     "sharding": {"graph", "tensors", "runtime", "core"},
-    "graph": {"kernels", "tensors", "runtime", "core"},
+    "graph": {"tensors", "runtime", "core"},
     "kernels": {"runtime", "core"},
     "tensors": {"core"},
     "runtime": {"core"},

@@ -302,9 +302,9 @@ def _bare_name(of: Any) -> str:
 
 
 def _plain(given: Any) -> Any:
-    """`given` with numpy's numbers, and whatever else is a number, as Python's; None if there is none to change.
+    """`given` with Python's numbers in place of numpy's and all others; None if nothing changes.
 
-    Operators and TorchScript take no others. Asked after a failure, it costs nothing where all is well.
+    Operators and TorchScript take Python's numbers only. Calls that succeed do not come here.
     """
     if isinstance(given, numbers.Real) and type(given) not in (int, float, bool):
         return index(given) if isinstance(given, numbers.Integral) else float(given)

@@ -154,7 +154,7 @@ def _unsharp_parts(
 ) -> list[Tensor]:
     y, x = _gaussian_pair("unsharp_mask", kernel_size, sigma, 4.0)
     delta_y, delta_x = _delta_like(y), _delta_like(x)
-    # Each term is a tensor times the number: torch.compile with_cache no sum of numbers a symbol.
+    # Each term is a tensor times the number: torch.compile keeps no sum of numbers as a symbol.
     pixel, blurred = [delta_y + amount * delta_y, delta_x], [amount * y, x]
     if _is_dense(y.size(-1), x.size(-1), algorithm):
         return [(outer(pixel) - outer(blurred)).to(dtype)]

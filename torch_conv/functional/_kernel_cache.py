@@ -63,7 +63,7 @@ def is_plain() -> bool:
 
 
 class _NotKeptError(Exception):
-    """Carries a kernel past the cache, which with_cache no call that raises."""
+    """Carries a kernel past the cache, which keeps no call that raises."""
 
 
 @functools.lru_cache(maxsize=None, typed=True)
