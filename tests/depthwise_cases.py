@@ -27,7 +27,7 @@ def exact(image, weight, bias, stride=1, padding=0, dilation=1, activation=None)
 
 
 def check_every_kernel(device, pinned, image, weight, bias=None, served=None, **options):
-    """FMA kernels give one another's bits, and the CPU's; products of matrices stay within their bound."""
+    """FMA kernels give one another's bits, and the CPU's; tensor-core kernels stay within their bound."""
     served = {} if served is None else served
     expected, scale = exact(image, weight, bias, **options)
     window = tuple(weight.shape[2:])

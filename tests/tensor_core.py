@@ -1,4 +1,4 @@
-"""Filters by products of matrices, and the bounds of their results: the test files of 'tensor_core' share it."""
+"""Filters on tensor cores and the bounds of their results, for the test files of 'tensor_core'."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,5 +1,5 @@
 """filter2d with a window of the image's dtype for each of many interleaved channels, and zeros outside: a depthwise
-convolution, by products of matrices within one rounding of the exact result."""
+convolution, on tensor cores within one rounding of the exact result."""
 
 import pytest
 import torch

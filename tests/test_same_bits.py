@@ -10,8 +10,8 @@ from tolerance import assert_same_bits
 
 import torch_conv
 
-# Boxes over floats are left out, whose bits depend on the row: test_box_order holds them; so are products of matrices,
-# which 'auto' may take: test_tensor_core.py has their tests.
+# Boxes over floats are left out, because their bits depend on the row: test_box_order.py tests them. Filters on tensor
+# cores, which 'auto' may take, are left out too: test_tensor_core.py tests them.
 CHAIN = {"algorithm": "direct"}
 CHAINS = {"algorithm": "separable"}
 CALLS = {

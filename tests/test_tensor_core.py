@@ -1,4 +1,4 @@
-"""Filters by products of matrices: within one rounding of the exact result, for every border, window and position."""
+"""Filters on tensor cores: within one rounding of the exact result, for every border, window and position."""
 
 import pytest
 import torch

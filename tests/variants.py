@@ -35,7 +35,7 @@ SHAPES = [(2, 3, 40, 64), (1, 1, 5, 128), (1, 2, 130, 520), (3, 1, 33, 333), (1,
 
 
 def call_direct(size):
-    """Chains: products of matrices, which 'auto' may take, have a test file of their own."""
+    """Chains only: test_tensor_core.py tests the tensor cores that 'auto' may use."""
     return lambda x, **kw: torch_conv.filter2d(x, make_window((size, size)) / size, algorithm="direct", **kw)
 
 

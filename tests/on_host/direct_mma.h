@@ -102,7 +102,7 @@ std::string launch(const Kernels& kernels, const Direct& p, std::string& name) {
 
 bool report(const std::string& name, const Case& k, const std::string& wrong) {
   return on_host::report(wrong, "%s %lldx%lldx%lldx%lld %s%s%s", name.c_str(), (long long)k.n, (long long)k.c,
-                         (long long)k.h, (long long)k.w, name_of(k.border), k.hwc ? ", a photograph" : "",
+                         (long long)k.h, (long long)k.w, name_of(k.border), k.hwc ? ", HWC" : "",
                          k.special ? " with a pixel that is not finite" : "");
 }
 

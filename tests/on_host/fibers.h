@@ -1,6 +1,6 @@
-// A block's threads as fibers of one thread of the host: to go on with another one takes nanoseconds, where threads of
-// the host that meet at a barrier take system calls. A fiber runs until it has to wait. Which one runs next is drawn
-// (alike in every run), so that a kernel that lacks a barrier is not right by the order of its threads.
+// Runs the threads of a block as fibers of one host thread. A switch of fibers takes nanoseconds; barriers of host
+// threads take system calls. A fiber runs until it has to wait. A random choice, the same in every run, picks the next
+// fiber. So a kernel that lacks a barrier is not right by the order of its threads.
 #pragma once
 
 #include <setjmp.h>
@@ -29,11 +29,11 @@ constexpr size_t kStackBytes = 1 << 18, kGuardBytes = 1 << 16;
 
 struct Fiber {
   Index index;
-  bool (*ready)(const void* condition);  // May it go on?
+  bool (*ready)(const void* condition);  // whether it may continue
   const void* condition;
   bool started = false;
   ucontext_t start;
-  jmp_buf left;  // where it goes on
+  jmp_buf left;  // where it continues
 };
 
 inline std::vector<std::unique_ptr<Fiber>> all;  // kept from block to block
