@@ -1,5 +1,5 @@
-// The column warps of box_strips: a thread adds up 4 columns of a strip, or 4 of the numbers that its rows of pixels of
-// several channels hold.
+// The column warps of box_strips: a thread adds up 4 columns of a strip. A column of (H, W, C) images is one channel of
+// a column of pixels.
 #pragma once
 
 #include "kernels/box/strips/reads.cuh"
@@ -21,7 +21,7 @@ struct SumPositions {
     }
   }
 };
-// Columns of several channels part: each into its channel's subtile.
+// Several channels: a column's sum goes to the subtile of its channel.
 template <int kSubtiles, bool kSpread>
 requires(kSubtiles > 1) struct SumPositions<kSubtiles, kSpread> {
   int at[4];  // -1: none
@@ -56,7 +56,7 @@ concept ColumnReader = requires(const C& columns, typename C::Cell* cells, typen
   offsets = columns.copy(row, cells, 0);
   // The same row by row, between other work, if rows(..).one_by_one. `copy` must then return 0.
   columns.copy_one(rows = columns.rows(row), cells);
-  // Synchronises lanes that copy for each other: behind a thread's own wait, before its first `entering`.
+  // Synchronises lanes that copy for one another. A thread calls it after its own wait, before its first `entering`.
   columns.lanes_meet();
   // The 4 elements of row j in a slot as floats.
   columns.entering(cells, row, offsets);
@@ -78,7 +78,7 @@ struct ColumnSums {
   static constexpr bool kLeaving = kAbove == Above::ring || kAbove == Above::reread;
   static constexpr int kRest = kLeaving ? kHigh : 0, kKept = kLeaving ? 0 : kHigh - 1;
   static constexpr bool kRestsInRing = kRest > 0 && kAbove == Above::ring;
-  // Rows that come, and the rings: those of a warp are contiguous (kParts), or those of all warps interleave.
+  // Entering rows and the rings: those of a warp are contiguous (kParts), or those of all warps interleave.
   static constexpr bool kParts = warps_have_parts(sizeof(T), kChannels<kSubtiles>);
   static constexpr int kWarpRowBytes = warp_row_bytes(sizeof(T), kTraits.vectors, kSubtiles == 0);
   static constexpr int kRowBytes = kInPlace ? kRowPitch * 4 : kParts ? kWarpRowBytes : kColumnWarps * kWarpRowBytes;
@@ -181,15 +181,15 @@ struct ColumnSums {
       }
       copy_ahead(c);
     }
-    for (int c = 0; c < batches; ++c) batch(c, kept);
+    for (int c = 0; c < batches; ++c) batch_of_kept(c, kept);
   }
 
-  __device__ __forceinline__ void batch(int c, Kept& kept) {
+  __device__ __forceinline__ void batch_of_kept(int c, Kept& kept) {
     Quad v[kGroup];
     if constexpr (kAbove == Above::kept) sums_of_kept(kept, v);
     await_entering();
     await_stage(c);
-    // Rows that come are copied between the sums: that leaves the load unit free.
+    // Copies of entering rows between the sums leave the load unit free.
     Cell* const to = slot_ahead(c);
     auto next_rows = columns.rows(bottom + kGroup * (c + kAhead));
     next_rows.one_by_one = next_rows.one_by_one && c + kAhead < batches;
@@ -260,20 +260,20 @@ struct ColumnSums {
     columns.load(top, even);
     if constexpr (kAbove == Above::reread) columns.load(top + kGroup, odd);
     for (int c = 0; c < batches; c += 2) {
-      batch(c, even, odd);
-      if (c + 1 < batches) batch(c + 1, odd, even);
+      batch_with_leaving(c, even, odd);
+      if (c + 1 < batches) batch_with_leaving(c + 1, odd, even);
     }
   }
 
-  // `leaving` are the batch's leaving rows, and `next` will be those of the batch behind it.
-  __device__ __forceinline__ void batch(int c, Leaving& leaving, Leaving& next) {
+  // `leaving`: the batch's leaving rows. `next`: receives those of the next batch.
+  __device__ __forceinline__ void batch_with_leaving(int c, Leaving& leaving, Leaving& next) {
     Quad v[kGroup];
 #pragma unroll
     for (int j = kGroup - 1; j >= 0; --j) {
       v[j] = columns.leaving(leaving, j);
       if (j < kGroup - 1) v[j] = v[j] + v[j + 1 < kGroup ? j + 1 : j];
     }
-    // Only now: loads count at one scoreboard, and waiting for these rows would wait for those as well.
+    // Not earlier: loads share one scoreboard, so that a wait for `leaving` would wait for these rows as well.
     hold(v[0]);
     if constexpr (kAbove == Above::ring)
       if (c + 1 < batches) columns.load(top + kGroup * (c + 1), next);

@@ -12,7 +12,8 @@ struct alignas(16) Quad {
   __device__ __forceinline__ Quad operator+(const Quad& b) const { return {x + b.x, y + b.y, z + b.z, w + b.w}; }
 };
 
-// The lanes of a warp have copied for each other. racecheck follows barriers, and no __syncwarp() behind such copies.
+// Synchronises a warp whose lanes have copied for one another. racecheck follows barriers, but no __syncwarp() after
+// such copies.
 __device__ __forceinline__ void lanes_meet() {
 #ifdef TORCH_CONV_EVERY_LANE_ARRIVES
   asm volatile("bar.sync %0, 32;" ::"r"(1 + threadIdx.x / 32) : "memory");

@@ -202,8 +202,8 @@ struct StripColumns {
     }
   }
 
-  // Rows that come into shared memory by asynchronous copies: the thread's own business until it has waited. Rows of
-  // the image can be copied one by one between other work.
+  // Entering rows are copied into shared memory asynchronously. A thread reads only its own copies. Rows of the image
+  // can be copied one by one between other work.
   struct CopyRows {
     const T* from;
     bool one_by_one;

@@ -25,7 +25,7 @@ struct RowFinish {
   }
 };
 
-// The outputs of row y of a strip. kUnaligned: rows start anywhere, and leave by those vectors that memory has.
+// The outputs of row y of a strip. kUnaligned: rows start anywhere, and are stored as aligned vectors of memory.
 template <typename Out, int kSubtiles, bool kUnaligned, bool kPolicies, bool kCounts>
 struct RowStore {
   static constexpr int C = kChannels<kSubtiles>;
@@ -79,11 +79,10 @@ struct RowStore {
     }
   }
 
-  // From the row's sums in shared memory, in planes those of kUnaligned as many places further as they are `behind`.
+  // Stores the outputs of a row's sums in shared memory. In unaligned planes, sum i + behind() is of output i.
   __device__ __forceinline__ void rows(const float* row) const {
     int lane = threadIdx.x % 32;
-    if constexpr (kSubtiles != 1)
-      asm volatile("" : "+r"(lane));  // kept places would take 100 bytes of spilled registers
+    if constexpr (kSubtiles != 1) asm volatile("" : "+r"(lane));  // positions kept over rows would spill 100 bytes
     if constexpr (C > 1) pixels(row, lane);
     else if constexpr (kUnaligned) unaligned_planes(row, lane);
     else planes(row, lane);

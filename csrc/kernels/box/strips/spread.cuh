@@ -59,7 +59,7 @@ struct SpreadColumns {
     for (int j = 0; j < kGroup; ++j) load_row(to[j], image.at(max(rows[j], 0)), rows[j] >= 0);
   }
 
-  // Rows that come into shared memory by asynchronous copies, those of the image one by one between other work.
+  // Entering rows are copied into shared memory asynchronously, rows of the image one by one between other work.
   struct CopyRows {
     const float* from;
     bool one_by_one;

@@ -114,7 +114,7 @@ struct UnalignedColumns {
     }
   }
 
-  // Rows that come into shared memory by asynchronous copies: never one by one.
+  // Entering rows are copied into shared memory asynchronously, never one by one.
   struct CopyRows {
     bool one_by_one = false;
   };
