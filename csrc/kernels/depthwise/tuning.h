@@ -40,21 +40,27 @@ inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
          arch.bulk_copy && tma::vectors_possible(p.in);
 }
 
-// WARPS is faster up to a number of outputs, if a part of the lanes has a vector. WARPS : the fastest other variant:
+// WARPS is faster if at least this part of its lanes has a vector and the call has fewer outputs than this number. It
+// is slower for all other windows.
 //
-//   dtype    k step  outputs  lanes  times
-//   float32  3  1    any      1/2    96x56 39.0 : 43.5; 32x32x224 100.6 : 108; 1024x16 43.9 : 47.5;
-//                                    1024x12 (3/8 of the lanes) 29.9 : 22.2; 8 of 8x2048 530 : 521 by `direct`
-//            3  2    any      1/2    96x112 89.0 : 95.2
-//            5  1    2^20     2/3    96x56 48 : 45; 2 of 96x56 2.9 : 3.3, 4 of them 4.6 : 4.3
-//            5  2    any      2/3    144x56 37.6 : 39.8; 288x32 24.5 : 36.3; 64x68 (53 % of the lanes) 34.7 : 28.2
-//            7  any  2^19     2/3    96x56 80 : 50; 1 of 72x64 2.8 : 4.0, 8 of them 9.7 : 9.8
-//   float16  3  1    2^21     2/3    96x56 25.5 : 23.1; 4 of 96x56 2.9 : 3.2, 8 of them 4.2 : 4.2;
-//                                    8 of 128x32 (half of the lanes) 3.5 : 3.1
-//            3  2    2^21     1/2    96x112 52.3 : 49.9; 16 of 32x112 5.1 : 5.9
-//            3  2    any      1/2    where PLANES does not hold a plane: 32x32x224 35.4 : 40.6
-//            5  2    2^19     2/3    2 of 32x112 3.1 : 4.4, 8 of them 5.1 : 5.1
-//            the others: none
+//     float32   3x3          1/2, any number      float16   3x3 step 1   2/3, 2^21
+//               5x5 step 1   2/3, 2^20                      3x3 step 2   1/2, 2^21; any number if PLANES holds no plane
+//               5x5 step 2   2/3, any number                5x5 step 2   2/3, 2^19
+//               7x7          2/3, 2^19
+//
+// us, WARPS and the fastest other variant:
+//
+//     one NVIDIA H200
+//       float32   3x3 step 1   96x56 39.0 43.5    32x32x224 100.6 108    1024x16 43.9 47.5
+//                              1024x12 (3/8 of the lanes) 29.9 22.2    8 of 8x2048 530, `direct` 521
+//                 3x3 step 2   96x112 89.0 95.2
+//                 5x5 step 1   96x56 48 45    2 of 96x56 2.9 3.3    4 of 96x56 4.6 4.3
+//                 5x5 step 2   144x56 37.6 39.8    288x32 24.5 36.3    64x68 (53 % of the lanes) 34.7 28.2
+//                 7x7          96x56 80 50    1 of 72x64 2.8 4.0    8 of 72x64 9.7 9.8
+//       float16   3x3 step 1   96x56 25.5 23.1    4 of 96x56 2.9 3.2    8 of 96x56 4.2 4.2
+//                              8 of 128x32 (half of the lanes) 3.5 3.1
+//                 3x3 step 2   96x112 52.3 49.9    16 of 32x112 5.1 5.9    32x32x224 (no PLANES) 35.4 40.6
+//                 5x5 step 2   2 of 32x112 3.1 4.4    8 of 32x112 5.1 5.1
 inline const char* warps_is_slower(const Depthwise& p, const Arch& arch) {
   const WarpsConfig c = warps_config(p);
   const bool f32 = p.in.dtype == Dtype::f32, two = c.shape.step == 2;
@@ -89,21 +95,21 @@ inline const char* tiles_is_slower(const Depthwise& p, const Arch& arch) {
 }
 
 // Blocks of some channels read and write parts of sectors, if a pixel of half precision is no multiple of 32 bytes.
-// float16, CHANNELS, CHANNELS_TMA and CHANNELS_MMA. Images of 1080x1920 with 8, 24 and 40 channels come in batches of
-// 8, 4 and 2. Those with 24 and 40 channels were measured on one NVIDIA H100.
+// CHANNELS is then faster for few taps. us, float16, CHANNELS, CHANNELS_TMA and CHANNELS_MMA:
 //
-//     3x3  8x112 12.6, 16.4, 26.0; 24x56 9.9, 14.6, 15.1; 24x112 30.5, 39.7, 39.3; 40x28 6.1, 9.5, 8.6
-//          40x56 15.7, 21.3, 19.4; 56x56 20.9, 24.4, 22.8; 72x56 26.7, 26.8, 28.1; 120x28 13.4, 14.4, 15.4
-//          8x1080x1920 190, 284, 526; 24, 298, 392, 570; 40, 247, 370, 682
-//          one image of 24x112 (2^18 outputs) 3.8, 2.8, 5.0
-//     5x5  8x112 20.1, 25.6, 26.7; 24x56 16.1, 19.4, 15.7; 24x112 57, 55, 40; 40x56 30, 26, 20; 120x28 22.9, 25, 15.6;
-//          8x1080x1920 319, 440, 528; 24, 495, 465, 569; 40, 421, 370, 683: beyond the cache
-//
-// Pixels of whole sectors:
-//
-//     3x3  16x56 7.8, 7.1, 7.2; 16x112 20.1, 20.8, 21.5; 16x1080x1920 201, 204, 240
-//          32x112 37, 33, 33; 48x56 17.5, 16.6, 16.7
-//
+//     one NVIDIA H200
+//       3x3   8x112 12.6 16.4 26.0    24x56 9.9 14.6 15.1     24x112 30.5 39.7 39.3    40x28 6.1 9.5 8.6
+//             40x56 15.7 21.3 19.4    56x56 20.9 24.4 22.8    72x56 26.7 26.8 28.1     120x28 13.4 14.4 15.4
+//             one image of 24x112 (2^18 outputs) 3.8 2.8 5.0
+//       5x5   8x112 20.1 25.6 26.7    24x56 16.1 19.4 15.7    24x112 57 55 40    40x56 30 26 20    120x28 22.9 25 15.6
+//     one NVIDIA H200, larger than the cache
+//       8 of 8x1080x1920    3x3 190 284 526    5x5 319 440 528
+//     one NVIDIA H100, larger than the cache
+//       4 of 24x1080x1920   3x3 298 392 570    5x5 495 465 569
+//       2 of 40x1080x1920   3x3 247 370 682    5x5 421 370 683
+//     one NVIDIA H200, pixels of whole sectors
+//       3x3   16x56 7.8 7.1 7.2    16x112 20.1 20.8 21.5    16x1080x1920 201 204 240    32x112 37 33 33
+//             48x56 17.5 16.6 16.7
 inline bool parts_of_sectors(const Depthwise& p) {
   const bool images = p.out.h > 1 && p.place.unit_steps_of_images() && p.multiplier() == 1;
   return images && is_half(p.in.dtype) && p.in.c * size_of(p.in.dtype) % 32 != 0;
