@@ -17,7 +17,7 @@ struct ShardedImage {
   Range rows_of(size_t i) const { return {bounds[i], bounds[i + 1]}; }
 };
 
-// A shard with its outputs. The windows of `interior` stay in the shard's rows, or hang over an end of the image.
+// A shard with its outputs. The windows of `interior` stay in the shard's rows, or extend beyond the image.
 struct ShardOutputs : Shard {
   size_t index;
   Range outputs, interior;

@@ -15,8 +15,8 @@ struct RowCopy {
   int64_t at, first, count, dim;
 };
 
-// The copy of rows [first, first + count) of `from` along `dim` to the address of a dense tensor of these rows, as
-// blocks of bytes. The device of `from` must be able to write there. None if the memory layout differs.
+// The copy of rows [first, first + count) of `from` along `dim`, as blocks of bytes. `to` is the address of a dense
+// tensor of these rows, where the device of `from` must be able to write. None if the memory layout differs.
 std::optional<cuda::BlockCopy> dense_blocks_of(void* to, const Tensor& from, int64_t first, int64_t count, int64_t dim);
 
 class RowCopies {

@@ -1,19 +1,21 @@
 // The CUDA streams of one call on shards, and the events by which they wait for one another. A large shard's interior
 // waits for no other device.
 //
-//   device 0   current stream   ... ready | interior ................. | done
-//              side stream              \ | boundary strip (reads device 1) | -----^ |
-//   device 1   current stream   ... ready | interior ................. | done: later work may overwrite the shard,
-//              side stream                | boundary strip (reads device 0) |      which device 0 has read
+// clang-format off
+//   device 0   current stream   ... ready | interior ....................... | done: waits for its side stream
+//              side stream                | boundary strip (reads device 1) |
+//   device 1   current stream   ... ready | interior ....................... | done: later work may overwrite the
+//              side stream                | boundary strip (reads device 0) |        shard, which device 0 has read
+// clang-format on
 //
 // Two streams a device cost the host more time than they save if shards are small. One launch on the current stream
 // then computes interior and boundary strips, if a kernel can, and waits for the other devices first. Three kinds of
 // calls make one launch at any size:
 //
-//     calls on volumes unless memory binds (core/streaming_plan.h), because boundary strips of few planes would read
-//         three times as many planes
-//     chains, because their interior is no separate problem
-//     calls that have one stream for all shards
+// * Calls on volumes that memory does not limit (core/streaming_plan.h). Boundary strips of few planes would read three
+//   times as many planes.
+// * Chains: their interior is no separate problem.
+// * Calls that have one stream for all shards.
 //
 // On the CPU there are no streams: everything runs in order.
 #pragma once

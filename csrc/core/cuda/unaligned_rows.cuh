@@ -39,7 +39,7 @@ __device__ __forceinline__ void store_bytes(char* to, const char* from, int coun
 
 // Loads `rows` rows of a box that starts at (x0, y0), by copies of single threads. The address of each row modulo
 // kRowStart bytes is that of the row in memory. Elements above, below and right of the image are 0, elements left of it
-// are undefined. `pitch`: bytes. The caller staged for the copies, then needs a barrier.
+// are undefined. `pitch`: bytes. The caller waits for the copies, then for a barrier.
 template <int pitch, int rows, int warps, typename T>
 __device__ __forceinline__ void load_rows(const PlaneGeometry& planes, const T* plane, T* shared, int x0, int y0) {
   constexpr int bytes = sizeof(T), chunks = pitch / 16;

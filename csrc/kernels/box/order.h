@@ -107,9 +107,9 @@ TC_HD A mean_of_sum(A sum, const Reciprocal<A>& r) {
 }
 
 // Windows much longer than the image are summed by counts: a count is the number of times that a window reads a pixel.
-// Such a sum is one chain of multiply-adds in float64 from 0, count * pixel in the order of the image, without pixels
-// of count 0. Last comes the count of positions outside times the border's value; the sum is rounded to A. Otherwise an
-// output takes about k / 64 additions.
+// Such a sum is one chain of multiply-adds in float64 from 0: count * pixel, in the order of the image. Pixels of count
+// 0 are left out. Last comes the count of positions outside times the border's value. The sum is rounded to A. Without
+// counts an output would take about k / 64 additions.
 constexpr bool is_far(int64_t k, int64_t n) { return k > 65536 && k / 64 > n; }
 
 }  // namespace torch_conv::box

@@ -23,13 +23,13 @@ struct CausalConv {
   Signal x, out;
   Signal before, after;       // null data: zeros before the start; no last inputs are written
   const void *weight, *bias;  // dense (c, k); one number a channel, or null
-  const int32_t* sequences;   // dense (n, l), or null: a tap counts where its number is the output's; below 0 the
+  const int32_t* sequences;   // dense (n, l), or null. A tap counts if its number equals the output's. Below 0 the
                               // output is 0
   bool silu;
 };
 
-// One step of a generation, or a few: the window goes on over `state`, whose last k - 1 elements precede x, and x
-// moves into it. With `used` (numbers of elements seen so far) it is a ring whose next position is used[n] % state_l.
+// One step of a generation, or a few. The last k - 1 elements of `state` precede x, and the call moves x into `state`.
+// With `used` (numbers of elements so far) `state` is a ring. Its next position is used[n] % state_l.
 struct CausalUpdate {
   Dtype dtype, weights;  // of x, out and state; of weight and bias
   int64_t n, c, l, k;
@@ -37,8 +37,8 @@ struct CausalUpdate {
   Signal x, out, state;
   const void *weight, *bias;  // as above
   const int32_t* used;        // one a sample, or null
-  const int32_t* rows;        // which row of `state` is a sample's, or null: its own; one that `state` does not
-                              // have is padding: the output is 0
+  const int32_t* rows;        // each sample's row of `state`, or null: row n for sample n. A row that `state` lacks is
+                              // padding: the output is 0
   bool silu;
 };
 

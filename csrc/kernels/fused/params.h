@@ -116,7 +116,7 @@ constexpr int shared_bytes(int bytes) {
 // The handling of the image's border. A policy that repeats elements extends the box by `extend` rows and
 // columns: the halo of the first stage, or of all stages if filtering commutes with the extension. Values that
 // later stages read beyond the image are in registers, unless the image is smaller than their halo. Else pixels
-// nearer than `margin` to an edge, whose windows hang over it, are computed again.
+// nearer than `margin` to an edge are computed again, because their windows extend beyond it.
 struct Edges {
   int extend, margin;
 };

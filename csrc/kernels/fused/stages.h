@@ -52,7 +52,7 @@ struct Thin {
   static constexpr int widen(int columns) { return columns + 2; }
 };
 
-// The columns that the stages look further, all together, on either side.
+// The halo of all stages together: columns on either side.
 template <class... Stages>
 constexpr int kHalo = (0 + ... + (Stages::K / 2));
 

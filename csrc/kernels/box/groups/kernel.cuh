@@ -142,8 +142,8 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups(const __grid_constan
       for (int j = 0; j < kGroup; ++j) sums[j * columns + i] = v[j];
     }
     __syncthreads();
-    // In place: a pass goes up, and a warp reads elements before it overwrites them. Sums that hang over the end of
-    // the tile are no output's.
+    // In place: a pass goes up, and a warp reads elements before it overwrites them. Sums beyond the end of the tile
+    // belong to no output.
     bool any = false;
     for (int m = 1; m <= a.kw; m *= 2) {
       const bool bit = a.kw & m;

@@ -1,13 +1,14 @@
 // ROWS: the elements of a row are contiguous, widths 2 to 4.
 //
-//            lane 0    lane 1    ...   last      lane 0 ...          a group of lanes: J vectors of 16 bytes each of
-//            one
-//   [h h h]  [v v v v] [v v v v] ...   [v v v v] [v v v v] ...       row, all loaded before the first multiply-add
+// clang-format off
+//             lane 0    lane 1         last      lane 0              A group of lanes has J vectors of 16 bytes a lane.
+//   [h h h]  [v v v v] [v v v v] ...   [v v v v] [v v v v] ...       It loads all before the first multiply-add.
 //      ^          \_____^ halo: the last k - 1 elements of the lane before, by shuffle
 //      lane 0 loads the elements before the group's first
 //
-//   Rows that do not start on 16 bytes: vectors are aligned as in out, the first and the last of a row are not whole.
+//   Rows that do not start on 16 bytes: vectors are aligned as in out. The first and last are not whole.
 //       | . . . x x x x x | x x x x x x x x | x x . . . . . . |       |: 16 bytes
+// clang-format on
 //
 // An element is read once and written once; 2 k flops an output. The group at a row's end writes the last k - 1 inputs.
 #pragma once

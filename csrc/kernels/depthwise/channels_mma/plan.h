@@ -1,4 +1,4 @@
-// CHANNELS_MMA: which problems it serves, with which tile, and how far a block goes.
+// CHANNELS_MMA: the problems that it serves, the tile, and the number of steps of a block.
 #pragma once
 
 #include "kernels/depthwise/channels_mma/params.h"

@@ -43,7 +43,9 @@ __device__ __forceinline__ void load_contiguous(const W* from, A* to) {
   }
 }
 
-// Computes the tile of a thread from the rows of the ring, of which `slot` is its first, and stores it.
+// Computes the tile of a thread from the rows of the ring, of which `slot` is its first, and stores it. Another variant
+// has the same loop, because a shared function changes the order of instructions. With one, signals of k = 15 took 1.15
+// times as long on one NVIDIA H200.
 template <typename T, ChannelsBox s, Activation kind, typename A>
 __device__ __forceinline__ void compute_tile(const ChannelsTmaArgs& a, const unsigned char* from, int slot,
                                              const A (&tap)[s.vector * s.kh * s.kw], const A (&bias)[s.vector], T* to,

@@ -158,7 +158,7 @@ void strip_units(const Depthwise& p, const Plan& plan, Range units) {
 }
 
 // Two registers of 16 outputs. At S = 1 each tap has its own loads. At S = 2 (windows of 3 x 3) even and odd pixels are
-// apart, and the operand of the last tap is two registers, shifted.
+// in separate registers. The operand of the last tap is shifted from two registers.
 template <int K, int S>
 class FloatStrip {
  public:

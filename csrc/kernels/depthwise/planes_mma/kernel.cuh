@@ -16,7 +16,7 @@
 // (kh + 1) / 2 mma a row of 8 units multiply it with the taps of every second output row. With 7 rows of taps, 4 mma
 // make 64 outputs, and 56 of the 128 taps of a matrix are not padding.
 //
-// A step is the planes of kGroup channels of `images` images. One bulk copy an image loads them, one stores them.
+// A step is the planes of shape.group channels of `images` images. One bulk copy an image loads them, one stores them.
 // A block takes steps in order, first all images of the same channels, while copies of the next steps run. The grid has
 // only as many blocks as fit at once. Device memory: 1 read, 1 write. 2 kh kw flops.
 //
@@ -211,9 +211,8 @@ struct Warp {
     }
   }
 
-  // Loads the bias, and the words of taps that this lane puts into the table. Word e of copy s of a row of the table
-  // holds taps 2 (e - 3) - s - (lead - pad) and the next; lane 16 s + e loads it. The warps of a channel load rows in
-  // turns.
+  // Loads the bias, and the words of taps that this lane puts into the table. Word e of copy s of a table row
+  // holds two taps, from 2 (e - 3) - s - (lead - pad) on. Lane 16 s + e loads it. The warps of a channel take turns.
   __device__ __forceinline__ void load_weights(int group, unsigned (&rows)[kRowsEach]) {
     const int channel = min(group * shape.group + slot, a.c - 1);
     const int j = 2 * (lane % 16 - 3) - lane / 16 - a.lead + a.pad_x;

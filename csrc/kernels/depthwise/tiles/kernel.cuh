@@ -1,13 +1,13 @@
 // TILES: contiguous rows of pixels; a block computes a tile of a large plane, or several small planes.
 //
 // clang-format off
-//       lead     columns            lead (of the next row)
-//      +------+-----------------+ - - - +    Shared memory holds a tile with its halo, or padded planes.
+//        lead      columns         lead (of the next row)
+//      +------+------------------+ - - -     Shared memory holds a tile with its halo, or padded planes.
 //      | 0  0 | 0  0  0  0  0  0 | 0  0      Bulk tensor copies load it (S.load is 0), or else vectors as wide as the
 //      | 0  0 | x  x  x  x  x  x | 0  0      alignment of the input. Pixel 0 of a row starts on 16 bytes.
 //      | 0  0 | x  x  x  x  x  x | 0  0
 //      | 0  0 | x  x [px x ry ]  | 0  0      A thread computes px columns of ry output rows of one plane. It reads
-//      +------+-----------------+ - - - +    each of its input rows once, by vectors of 16, 8 and 4 bytes.
+//      +------+------------------+ - - -     each of its input rows once, by vectors of 16, 8 and 4 bytes.
 // clang-format on
 //
 // Device memory per output: one read of the input (and of the halo, mostly from L2), one write; 2 kh kw flops.

@@ -243,7 +243,7 @@ class FusedStage {
       for (int r = 0; r < rows; ++r) zero_edges(sums[r], true);
   }
 
-  // Border::zero_output: 0 in a row's columns whose windows hang over, or in all.
+  // Border::zero_output: 0 in the columns of a row whose windows extend beyond the image, or in all.
   void zero_edges(A* row, bool row_fits) const {
     std::fill(row, row + (row_fits ? (fits_x_.begin - x_.begin) * pixel_ : length_), A(0));
     if (row_fits) std::fill(row + (fits_x_.end - x_.begin) * pixel_, row + length_, A(0));

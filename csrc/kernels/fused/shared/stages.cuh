@@ -167,7 +167,7 @@ struct StageChain<kHaloLanes, kFirst, Out, Stage, Later...> {
   StageChain<kHaloLanes, false, Out, Later...> later;
 
   // Takes row r, which unrolled loops know at compile time. `store` gets the last stage's rows. kEdge: the warp's
-  // windows may hang over the image.
+  // windows may extend beyond the image.
   template <bool kEdge, bool kWhole, int C, int In, class Store>
   __device__ __forceinline__ void row(int r, const float (&in)[C][In], const float* tap, float number,
                                       const Surroundings& at, const Store& store) {

@@ -1,17 +1,19 @@
 // STREAMING: sums of large windows. A warp streams down a strip, and every row of it is summed along x once.
 //
-//        skew  32 * columns pixels
-//        +----+-------------------------+--+
-//        |    : box 0: complete         :  |      a ring of `stages` boxes of `rows` rows in shared memory, from
-//        `radius` |    +-------------------------+  |      rows above the strip's outputs on |    : box 1: being copied
-//        :  | |    +-------------------------+  | |    : ...                     :  |
-//        +----+-------------------------+--+
+// clang-format off
+//      skew  32 * columns pixels
+//      +----+-------------------------+--+      A ring of `stages` boxes of `rows` rows in shared memory. Bulk copies
+//      |    : box 0: complete         :  |      load one box after the other, from `radius` rows above the strip's
+//      |    +-------------------------+  |      outputs on.
+//      |    : box 1: being copied     :  |
+//      |    +-------------------------+  |      The warp sums a row along x and adds it to the K - 1 rows of outputs
+//      |    : ...                     :  |      that have begun. It ends and stores the oldest of them. A block is a
+//      +----+-------------------------+--+      single warp, so there are no barriers between warps.
+// clang-format on
 //
-// The warp sums a row along x, adds it to the K - 1 rows of outputs that have begun, ends the oldest and stores it. A
-// block is a single warp, so there are no barriers between warps.
-//
-// sum[q] is of the row of outputs that has seen q + 1 rows of the image. The last tap of a chain moves it on, sum[q] =
-// tap * row + sum[q - 1]. So the loop is not unrolled over K rows, and its code stays in the instruction cache.
+// sum[q] belongs to the row of outputs that has seen q + 1 rows of the image. The last tap of a chain moves it on:
+// sum[q] = tap * row + sum[q - 1]. So the loop needs no unrolling over K rows, and its code stays in the instruction
+// cache.
 //
 // Rows beyond the upper and lower edge of the image are copied one by one from where the border maps them. A shard also
 // reads rows of its neighbour shards. Columns beyond the left and right edge are patched in the box, a lane a column.

@@ -191,7 +191,7 @@ __device__ __noinline__ void mend(const BandArgs& a, OutputBox<T, s> box, const 
   __syncwarp();
 }
 
-// Clears the outputs of a box whose windows hang over the image (zero_output). One warp.
+// Clears the outputs of a box whose windows extend beyond the image (zero_output). One warp.
 template <typename T, MmaPolicy s>
 __device__ __noinline__ void clear_hanging(const BandArgs& a, OutputBox<T, s> box, int x, int y) {
   __syncwarp();

@@ -1,8 +1,9 @@
 // Both passes of any separable filter on one tile, in one launch.
 //
-//   shared memory:  staged   kRowBlock input rows x span            (refilled block of rows by block of rows)
-//                   results  ext_rows row results x tile columns    ext_rows = (rows - 1) * stride + (kh - 1) *
-//                   dilation + 1
+// clang-format off
+//   shared memory   staged   kRowBlock input rows x span          kRowBlock rows at a time
+//                   results  ext_rows row results x tile columns  ext_rows = (rows - 1) stride + (kh - 1) dilation + 1
+// clang-format on
 //
 // Row results of the halo are computed again by the tiles above and below: kw * ext_rows / rows + kh taps an output.
 #pragma once

@@ -7,14 +7,14 @@
 //          || window of ||      total += plane z - pad_z + kd  -  plane z - pad_z          (entering, leaving)
 //          || output z  ||
 //          |+++++++++++++|   Planes are loaded 16 outputs ahead (32 loads in flight a thread); their indices are mapped
-//          |  entering   |   by the lanes of a warp side by side.
+//          |  entering   |   by the lanes of a warp, one each.
 //          - - - - - - - -
 // clang-format on
 //
 // Totals are float64: whole numbers stay exact. Every chunk starts afresh, with each plane read once, however often a
-// border repeats it in the window. A border's value that is NaN or Inf never leaves a running sum: a batch that ends
-// with one is summed again, every output by itself, and the walk goes on from there. Reads 2 planes an output, of
-// which the leaving one often comes from L2, writes 1; 2 additions an output.
+// border repeats it in the window. A border's value that is NaN or Inf never leaves a running sum. A batch that ends
+// with one is summed again, every output by itself, and the running sums continue from there. Per output: 2 reads of a
+// plane, the leaving one often from L2; 1 write; 2 additions.
 #pragma once
 
 #include "kernels/box/depth/shared/common.cuh"
@@ -42,7 +42,7 @@ __device__ __forceinline__ void window_totals(const DepthArgs& a, const S* from,
 #pragma unroll
     for (int v = 0; v < V; ++v) total[v] += times * double(pack.v[v]);
   };
-  int period = 0;  // by a call of period_of the kernel would take more registers
+  int period = 0;  // a call of period_of() would take more registers
   if (a.border == Border::circular) period = a.d;
   if (a.border == Border::reflect) period = max(2 * (a.d - 1), 1);
   if (a.border == Border::symmetric) period = 2 * a.d;
