@@ -212,7 +212,7 @@ class SplitTensor:
 
     @property
     def device(self) -> torch.device:
-        """That of the first shard."""
+        """The device of the first shard."""
         return self._shards[0].device
 
     @property

@@ -9,7 +9,7 @@ namespace torch_conv {
 // Calls f(begin, end) on disjoint ranges that cover [begin, end); a range holds at least `grain` items.
 void parallel_for(int64_t begin, int64_t end, int64_t grain, const std::function<void(int64_t, int64_t)>& f);
 
-// How many threads parallel_for may use.
+// The number of threads that parallel_for may use.
 int thread_count();
 
 }  // namespace torch_conv

@@ -11,7 +11,7 @@ bool repeatable(const Call& call, const Tensor& input);
 std::vector<Tensor> run_recorded(Call& call, const Signature& signature,
                                  const std::function<std::vector<Tensor>()>& first);
 
-// How many calls were replayed since the process began.
+// The number of calls that were replayed since the process began.
 int64_t repeated_calls();
 
 // The number of a recorded graph with this signature, or 0. By this number the graph can be replayed without checks and

@@ -16,7 +16,7 @@ def worth_a_copy(device: str, moved: int) -> bool:
 
 
 def without_latency(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of results without its share of the copy where launch latency decides; older files have the share."""
+    """A row of results without its share of the copy if launch latency decides. Older files have the share."""
     if "copy_fraction" in row and not worth_a_copy(row["device"], row.get("bytes") or LATENCY_BYTES + 1):
         return {**row, "copy_fraction": None}
     return row

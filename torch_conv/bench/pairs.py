@@ -17,7 +17,7 @@ FORMATS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 
 @dataclass(frozen=True)
 class Pair:
-    """One workload, described by its facts."""
+    """One workload: its device, its facts and its measurement."""
 
     device: str
     facts: dict[str, Any]

@@ -1,4 +1,4 @@
-"""`torch-conv filter IN OUT --filter NAME`: one photograph, one filter."""
+"""`torch-conv filter IN OUT --filter NAME`: filters one image."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ def _by_either(short: Callable[..., Any], fn: Callable[..., Any]) -> Callable[..
 
 
 def check_out_dtype(out: Tensor, output_dtype: Optional[torch.dtype]) -> None:
-    """Refuses two dtypes for one result; public() puts the right name."""
+    """Refuses two dtypes for one result. public() replaces the name in the message."""
     if output_dtype is not None and out.dtype != output_dtype:
         if torch.jit.is_scripting():  # where a dtype is a number
             raise RuntimeError("filter2d: out must have the output_dtype")

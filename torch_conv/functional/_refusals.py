@@ -58,7 +58,7 @@ def refusal_of(name: str, error: Exception) -> Exception:
 def wrong_type(
     signature: inspect.Signature, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Exception | None:
-    """After a failure: the first argument that is not what its annotation says (lists are the operator's business)."""
+    """After a failure: the refusal of the first argument that contradicts its annotation, or None. Skips lists."""
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError as error:

@@ -113,7 +113,8 @@ Tensor hand_over(Call& call, const Tensor& input, const Tensor& weight, const st
                  const ConvOptions& o) {
   if (call.lines) call.explain("handed to torch: " + call.footprint.by_torch);
   if (part_of(call)) return part_by_torch(call, input, weight, bias, o);
-  // The result of 'auto' has one memory format on either route, because the fakes do not know the route.
+  // The result of 'auto' has one memory format from torch and from this library, because the fakes do not know which
+  // one serves.
   const bool formatted = o.algorithm == "auto" && served_here(input.scalar_type(), sizes_of(weight), o.groups);
   const auto compute = [op = call.op, o, formatted](const Tensor& input, const Tensor& weight,
                                                     const std::optional<Tensor>& bias) {

@@ -146,7 +146,7 @@ std::optional<Chain> find_in(List<Members...>, const Fused& p) {
   return found;
 }
 
-// The pipeline that the problem asks for. Its taps are read: they must be on the host.
+// The pipeline that the problem asks for. The function reads its taps, which must be on the host.
 inline std::optional<Chain> find_chain(const Fused& p) { return find_in(Served{}, p); }
 
 }  // namespace torch_conv::fused

@@ -20,7 +20,7 @@ struct Tile {
   }
 };
 
-// Which tile a block works at, and where in a row of it, with the divisions prepared.
+// The tile of a block and the block's position in a row of it, with prepared divisions.
 struct BlockOrder {
   FastDivisor blocks, tiles, channels, across;  // of a row, of an image, of a sample, of a row of tiles
   unsigned first;

@@ -7,7 +7,7 @@
 namespace torch_conv::box {
 
 // The sums of a lane's 32 outputs, by steps of one pixel: of each channel a chain from the left end and one from the
-// right. `own` are the chunk's column sums, `left` and `right` those a window before.
+// right. `own` are the chunk's column sums, `left` and `right` the column sums one window before them.
 template <int kWide, int kChannels>
 struct ByteWindows {
   static constexpr int kSpan = kWide * kChannels,

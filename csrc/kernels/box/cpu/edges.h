@@ -1,7 +1,7 @@
-// Rows of column sums that go on beyond the image. Text of core/cpu/each_isa.h: compiled once per instruction set.
+// Rows of column sums that extend beyond the image. Text of core/cpu/each_isa.h: compiled once per instruction set.
 
-// Which elements of such a row repeat which of the image's: found once for all rows, because the border's map takes
-// longer than a small window's sums.
+// The elements of such a row that repeat elements of the image. They are found once for all rows, because the border's
+// map takes longer than a small window's sums.
 class RowEdges {
  public:
   // A row holds the columns first, first + 1, ...: `left` of them before `inside` columns of the image, `right` behind.

@@ -76,8 +76,8 @@ class BoxGroups {
     }
   }
 
-  // Which columns of the image the outputs x_ read, and the positions of their sums: V's row j is v(j), `left_`
-  // elements into an extended row unless the border repeats columns that lie elsewhere.
+  // The columns of the image that the outputs x_ read, and the positions of their sums. V's row j is v(j): it begins
+  // `left_` elements into an extended row, unless the border repeats columns that are elsewhere.
   void place_columns() {
     const int64_t w = p_.in.w, first = x_.begin - p_.place.pad_x, end = x_.end - 1 - p_.place.pad_x + p_.kw;
     period_ = far_w_ ? 0 : box::row_period(p_, x_.size());

@@ -4,9 +4,9 @@
 //     the previous stage's outputs      --------> ring of rows of sums,  -----------------> rows of outputs
 //     (once per row, first to last)               one a window
 //
-// Rows and columns outside the stage's input are mapped into it, so every row is made once: the window covers the
-// mapped rows anyway. A circular image is read periodically instead, since filtering commutes with repeating. Its rows
-// are mapped where the window is taller than the image.
+// Rows and columns outside the stage's input are mapped into it, so every row is made once. The outputs need the mapped
+// rows for their own windows, too. A circular image is read periodically instead, because filtering commutes with
+// repeating. Its rows are mapped if the window is taller than the image.
 
 template <typename A>
 class FusedStage {

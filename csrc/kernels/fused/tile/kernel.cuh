@@ -53,8 +53,8 @@ __device__ __forceinline__ void load_box_plain(const Args& a, const T* plane, T*
   }
 }
 
-// kPeers: the image is a shard with neighbour shards. (Sobel of those spills 24 bytes, not in the loop over rows: with
-// a block less on a multiprocessor it would have none.)
+// kPeers: the image is a shard with neighbour shards. Sobel with kPeers spills 24 bytes, outside the loop over rows.
+// With one block less on a multiprocessor it would spill none.
 template <class P, typename T, typename O, bool kAligned, bool kPeers = false>
 __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)).min_blocks)
     fused_tile(const __grid_constant__ MapOf<kPeers> map, const __grid_constant__ Args a,

@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
 
   float sum[K - 1][2 * R] = {}, rim_sum[K - 1][1] = {};
   const float outside = column_of<K>(taps, p.value);  // a blurred-in-the-plane voxel of a plane outside
-  // Which of the thread's blurred voxels are `fill`: bits of rows, and one of the rim.
+  // The thread's blurred voxels that are `fill`: a bit for each row, and one for the rim.
   auto inside = [&](int i, int size) { return i >= margin && i < size - margin; };
   constexpr int kAll = (2 << 2 * R) - 1;
   int filled = 0;

@@ -1,4 +1,4 @@
-// The taps of a launch, from the problem's.
+// Copies a problem's taps into the parameters of a launch.
 #pragma once
 
 #include <cstring>
@@ -13,7 +13,7 @@ inline int64_t host_bytes(const Separable& p, const Taps& taps, int64_t k) {
   return ((p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c + k) * acc_bytes(p.in.dtype);
 }
 
-// Windows of the host are contiguous, each aligned to 16 bytes. A pass that is not named stays without taps.
+// Windows of the host are contiguous, each aligned to 16 bytes. A pass whose flag is false has no taps.
 inline PassTaps pass_taps(const Separable& p, bool row_pass, bool column_pass) {
   PassTaps t{};
   int64_t used = 0;

@@ -51,8 +51,8 @@ __device__ __forceinline__ void load_aligned(T* box, const T* plane, const TileP
   async_wait_all();
 }
 
-// Rows that start anywhere: a thread makes 8 bytes of the box of the words of 4 bytes that memory has, some at once.
-// Words that hold elements of other rows, too, are not read, for memory may end there: elements are read one by one.
+// Loads rows that start anywhere. A thread makes kAtOnce pieces of 8 bytes of the box at once, from aligned words of 4
+// bytes. Memory may end in a word that also holds elements of other rows: such elements are read one by one.
 template <typename T, TileShape S>
 __device__ __forceinline__ void load_shifted(T* box, const T* plane, const TileParams& p, BoxOrigin at) {
   constexpr int N = 8 / sizeof(T), kAcross = S.pitch / N, kAll = S.box_h * kAcross, kAtOnce = 3;
