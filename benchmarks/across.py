@@ -49,10 +49,10 @@ def graph_sampler(
 def capture(
     calls: Sequence[Callable[[], object]], devices: Sequence[torch.device], rounds: int
 ) -> tuple[torch.cuda.CUDAGraph, Any]:
-    """One graph of all that the calls queue on these devices, and what it needs to live.
+    """One graph of all work that the calls queue on these devices, and the objects that it needs as long as it lives.
 
-    The first device's stream captures; the others' are forked from it by an event and joined to it at the end. What
-    they allocate stays theirs: the capturing device has a pool of its own, and so gets every other one.
+    The first device's stream captures. The other streams are forked from it by an event and joined to it at the end.
+    Each device has a memory pool of its own, as the capturing device has.
     """
     first, *others = dict.fromkeys(devices)
     graph = torch.cuda.CUDAGraph()

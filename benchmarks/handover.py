@@ -133,7 +133,7 @@ def seconds(call: Callable[[Tensor], Tensor], inputs: list[Tensor], device: str)
 
 
 def backend_of(case: Case, x: Tensor, weight: Tensor, pad: list[int]) -> str:
-    """What torch picks; it turns rows into images first."""
+    """The backend that torch picks, which gets rows as images."""
     if case.axes == 1:
         x, weight = x.unsqueeze(2), weight.unsqueeze(2)
     axes = max(case.axes, 2)

@@ -127,7 +127,7 @@ def sources(commit: str = "") -> Mapping[str, str]:
 
 @cache
 def code_of(text: str) -> str:
-    """What a compiler sees of a file but for its includes, in today's words, without white space."""
+    """A file's code without includes, comments and white space, with today's names."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(
         r"^ *(#include|#pragma once|namespace|using namespace|\}  *// namespace).*", "", text, flags=re.MULTILINE

@@ -43,7 +43,7 @@ class Task:
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the image, which the filter's name says where it is not float32."""
+        """The dtype of the image. The filter's name ends with it unless it is float32."""
         return torch.float16 if self.filter.endswith(" float16") else torch.float32
 
 

@@ -85,8 +85,8 @@ def weak(task: Task) -> Row:
 def gather(task: Task) -> Row:
     """`split` of a tensor on one device and `gather` back, beside plain copies of as many bytes between devices.
 
-    The plain copies are into memory that is there, of what travels alone; `gather` allocates, and copies the first
-    device's own shard, too.
+    The plain copies write into memory that exists, and copy the other devices' shards only. `gather` allocates, and
+    also copies the first device's own shard.
     """
     devices = devices_of(task)
     first = devices[0]

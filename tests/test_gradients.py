@@ -316,7 +316,7 @@ def test_compiled_of_several_sizes(device):
 
 
 def test_one_plane(device):
-    """Which torch takes for no depthwise convolution."""
+    """The gradient of one channel, which torch does not compute as a depthwise convolution."""
     image, window = make_image((1, 1, 64, 70), device=device), make_window((5, 5), device=device)
     exact = window.double().requires_grad_()
     torch_conv.filter2d(image.double(), exact).square().sum().backward()

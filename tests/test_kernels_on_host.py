@@ -39,7 +39,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
     ],
 )
 def test_kernels(program, tmp_path):
-    # What a host has not stands before what csrc has; weight_gradient needs none of it.
+    # The shims replace headers of csrc that need a GPU. weight_gradient needs none of them.
     shims = [f"-I{HERE / 'on_host' / 'shims'}"] if program != "weight_gradient" else []
     includes = [*shims, f"-I{HERE.parent / 'csrc'}", f"-I{HERE / 'on_host'}"]
     source, binary = HERE / "on_host" / f"{program}.cpp", tmp_path / program

@@ -3,7 +3,7 @@
 // output or the shared memory that the plan asks for. Also of an image that is cut along h, shard by shard: the whole
 // image's bits.
 #include "box_floats.h"
-// What these need stands before.
+// These need the headers above.
 #include "box_expected.h"
 #include "kernels/box/groups/kernel.cuh"
 #include "kernels/box/plan.h"

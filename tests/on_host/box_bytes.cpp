@@ -177,7 +177,7 @@ struct Memory {
   Memory(int64_t h, int64_t pixels, Layout layout, int hwc, int64_t more = 0) {
     const int64_t w = pixels * hwc, planes = hwc > 1 ? 1 : 2;
     const int64_t pitch = layout == padded ? round_up(w + 3, 16) + 16 : layout == unaligned ? w + 3 : w + 8 * more;
-    // What lies before an image is there, up to a whole word; behind its last row there is nothing.
+    // Kernels may read memory before an image, up to a whole word. They may read nothing behind its last row.
     const int64_t lead = layout == unaligned ? 3 : 0, rows = planes * h;
     bytes.assign(kSpare + lead + rows * pitch + kSpare, 0x55);
     uint8_t* const start =
@@ -261,7 +261,7 @@ bool check_outputs(const Case& k, const Box& p, Memory& to, const std::vector<ui
       if (got != want[i] && wrong.empty()) wrong = on_host::difference({c, y, x}, got, want[i]);
       got = blank[&got - to.bytes.data()];
     });
-    // What is left is what was there before.
+    // All other bytes are as before.
     if (wrong.empty() && to.bytes != blank) wrong = "something beside the output was written";
   }
   return on_host::report(wrong, "%s %lldx%lld in %lldx%lld %s, %lld rows from %lld on", name.c_str(), (long long)k.kh,

@@ -1,4 +1,4 @@
-// What box.cpp expects of the box kernel family's kernels of floats: sums in the kernel family's order (box/order.h), output by output.
+// The outputs that box.cpp expects of the kernels of floats: sums in the kernel family's order (box/order.h).
 #pragma once
 
 #include <optional>

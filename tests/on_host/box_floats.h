@@ -1,4 +1,4 @@
-// What box.cpp and box_depth.cpp share: the memory of images and volumes, and how outputs are judged.
+// Shared by box.cpp and box_depth.cpp: the memory of images and volumes, and the check of outputs.
 #pragma once
 
 #include <cstring>
@@ -28,15 +28,15 @@ namespace {
 
 const Dtype F = Dtype::f32, H = Dtype::f16, B = Dtype::bf16, D = Dtype::f64, U = Dtype::u8;
 
-// An image or a volume of -7s that ends with its memory, or so that rows start on words of up to 16 bytes, if they lie
-// that far apart: then it ends up to 15 bytes before.
+// An image or a volume of -7s. Its last element is the last one of its memory. If rows are whole words of up to 16
+// bytes apart, they start on such words, and up to 15 bytes follow the last element.
 struct Memory {
   std::span<char> bytes;
   std::vector<char> before;  // what stood there
   Image image;
 
   explicit Memory(Image x) : image(x) {
-    constexpr int64_t kBefore = 256;  // nobody writes there either
+    constexpr int64_t kBefore = 256;  // no kernel may write there either
     const int64_t pitch = x.stride_h * size_of(x.dtype), word = std::min<int64_t>(pitch & -pitch, 16);
     const int64_t last = (x.n - 1) * x.stride_n + (x.c - 1) * x.stride_c + (x.d - 1) * x.stride_d +
                          (x.h - 1) * x.stride_h + (x.w - 1) * x.stride_w;
@@ -90,7 +90,7 @@ double ending(A sum, const Placement& place, bool fits, int64_t count, double sc
   return with_type(out, [&](auto zero) { return to_acc<double>(from_acc<decltype(zero)>(sum)); });
 }
 
-// What is wrong: an output that is not what `want` makes of its place, or memory beside the output that was written to.
+// The first fault: an output that differs from `want` at its position, or a write outside the output.
 template <typename Want>
 std::string judge(const Memory& to, const Want& want) {
   std::string wrong;

@@ -10,14 +10,14 @@ using std::fmaf;
 #undef __shared__
 #define __shared__
 namespace torch_conv {
-// What core/point.h has in PTX.
+// Host versions of functions that core/point.h writes in PTX.
 template <int N>
 void square_roots(float (&v)[N]) {
   for (float& x : v) x = std::sqrt(x);
 }
 }  // namespace torch_conv
 #include "kernels/fused/streaming/kernel.cuh"
-// What the kernel includes stands before it: the only uint64_t of its own is a barrier in shared memory.
+// The kernel's includes come first. Below them, its only uint64_t is a barrier in shared memory, static on the host.
 #include "core/cuda/extend.cuh"
 #include "kernels/fused/tile/edge.cuh"
 #define uint64_t static uint64_t
@@ -159,7 +159,7 @@ Stage stage_of<Thin>(std::vector<std::vector<float>>&, std::mt19937&) {
   return {.windows = 0, .point = Point::thin};
 }
 
-// What is wrong with a shard's outputs, or with what lies between them, which is taken back to what was there before.
+// The first fault of a shard's outputs or of the elements between them. These elements get their old value again.
 template <typename T>
 std::string difference(const Memory<T>& whole, int64_t first, Memory<T>& part, int outputs) {
   const T between = part.elements.back();

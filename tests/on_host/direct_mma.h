@@ -1,5 +1,5 @@
-// What mma.cpp and mma_bits.cpp share: images that start anywhere, with no page behind them, and how a plan of
-// MMA is launched. A program says which kernels there are.
+// Shared by mma.cpp and mma_bits.cpp: images that start anywhere, with no page behind them, and the launch of a plan of
+// MMA. Each program lists its kernels.
 #pragma once
 
 #include <map>
@@ -46,8 +46,7 @@ const Dtype F = Dtype::f16, B = Dtype::bf16;
 
 constexpr uint16_t kUntouched = 0x7fff;  // NaN of either dtype: what is not written, or read beside an image, is seen
 
-// An image whose rows have `gap` elements behind them, the last of which ends where a page begins that nobody may
-// touch. Its memory stays.
+// An image with `gap` elements between rows. A page without access follows the last row. The memory is never freed.
 Image image_of(Dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t gap = 0, bool hwc = false) {
   if (hwc) {
     Image x = image_of(dtype, n, 1, h, w * c, gap);

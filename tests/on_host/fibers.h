@@ -74,7 +74,7 @@ inline int next() {
   std::abort();
 }
 
-// Others run, until one of them goes on with this one.
+// Runs other fibers, until one of them continues this one.
 [[gnu::noinline]] inline void leave() {
   if (_setjmp(all[running]->left) != 0) return;
   if (unfinished == 0) _longjmp(block_end, 1);
@@ -140,7 +140,7 @@ struct Barrier {
   }
 };
 
-// What each thread has for itself, new in every block.
+// A value of each thread, new in every block.
 template <typename T>
 class OfThread {
   std::vector<T> all;

@@ -38,7 +38,7 @@ void launch_block(Kernel kernel, Index grid, Index threads, const Args&... args)
   on_host::launch_prepared(spoil, kernel, grid, threads, args...);
 }
 
-// Numbers that end where a page begins that nobody may touch.
+// Numbers followed by a page without access.
 float* numbers(int64_t count) {
   const std::span<char> memory = on_host::guarded_memory(count * 4, -7.0f);
   return reinterpret_cast<float*>(memory.data() + memory.size()) - count;

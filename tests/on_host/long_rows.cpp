@@ -48,7 +48,7 @@ const Case kCases[] = {
     {16, 65536, 5, 2, 1, Border::constant, 2, 0, false, true},
 };
 
-// What an output reads, as one number that another order or another place changes.
+// A number that depends on the values that an output reads, their order and their positions.
 float value(const Direct& p, int64_t n, int64_t c, int64_t y, int64_t x) {
   const Placement& s = p.place;
   float sum = p.bias ? static_cast<const float*>(p.bias)[c] : 0;

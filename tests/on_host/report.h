@@ -1,4 +1,4 @@
-// What a program here prints of its cases, and its exit status.
+// The lines that a program of this folder prints, and its exit status.
 #pragma once
 
 #include <cstdint>

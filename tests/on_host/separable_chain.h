@@ -1,5 +1,5 @@
-// What the host's tests of separable filters share: images of two planes or HWC images, shards, windows of the host or
-// of the device, and the bits of the row chain and the column chain.
+// Shared by the tests of separable filters on the host: images of two planes or HWC images, shards, and windows of the
+// host or of the device. The expected bits are those of the row chain and the column chain.
 #pragma once
 
 #include <cstring>
@@ -140,7 +140,7 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
           got = from_acc<T>(7.f);
         }
     }
-  // What is left is what was there before.
+  // All other bytes are as before.
   if (wrong.empty() && memcmp(to.elements.data(), blank.data(), blank.size() * sizeof(T)) != 0)
     wrong = "something beside the output was written";
   return report(wrong, "%s %lldx%lld in %lldx%lld %s", plan.kernels.empty() ? "" : plan.kernels[0].name.c_str(),

@@ -142,9 +142,9 @@ const Case kCases[] = {
 
 constexpr int64_t kAligned = -1;
 
-// An image with `gap` elements between rows, the last of which ends where a page begins that nobody may touch; or whose
-// rows start on 16 bytes. What is not put is NaN of 16 bits, which is seen where it is read. Its memory stays.
-// `hwc`: channels are interleaved.
+// An image with `gap` elements between rows, or whose rows start on 16 bytes. A page without access follows the last
+// row. All other memory is NaN of 16 bits, so that a read of it is seen. The memory is never freed. `hwc`: channels are
+// interleaved.
 Image image_of(Dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t gap, bool hwc) {
   const int64_t size = size_of(dtype), row = hwc ? w * c : w;
   const int64_t pitch = gap == kAligned ? round_up(row * size, 16) / size : row + gap;

@@ -204,7 +204,7 @@ bool check(const Case& k) {
           got = -7;
         }
   }
-  // What is left is what was there before.
+  // All other bytes are as before.
   if (wrong.empty() && memcmp(to.words.data(), blank.data(), blank.size() * 4) != 0)
     wrong = "something beside the output was written";
   return on_host::report(wrong, "%s %lldx%lldx%lld %s, beside %lld and %lld planes",

@@ -82,7 +82,7 @@ const Case kCases[] = {
     {B, B, 30, 264, 13, Border::replicate},
 };
 
-constexpr int kSpare = 64;  // elements that belong to nobody on either side of the output
+constexpr int kSpare = 64;  // elements on either side of the output, which no kernel may write
 
 struct Memory {
   std::vector<double> words;
@@ -168,7 +168,7 @@ bool check(const Case& k) {
       if (want != got && wrong.empty()) wrong = on_host::difference({c, y, x}, got, want);
       with_pixel(p.out, c, y, x, [](auto& pixel) { memset(&pixel, 0, sizeof(pixel)); });
     });
-    // What is left is what was there before, but for the results.
+    // All bytes but the results are as before.
     Memory blank(k.out, p.out.h, p.out.w);
     const char* was = static_cast<const char*>(blank.image.data);
     const char* is = static_cast<const char*>(p.out.data);
