@@ -15,7 +15,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize(
     "program",
-    [  # what takes the compiler longest stands first
+    [  # the slowest to compile first
         "separable_mma",
         "separable_mma_bytes",
         "box",
