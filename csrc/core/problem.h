@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/border.h"
 #include "core/dtype.h"
@@ -390,5 +391,16 @@ void each_address(Combine& p, const F& f) {
   for (int i = 0; i < p.windows; ++i) f(p.sums[i].data);
   f(p.centre.data), f(p.out.data);
 }
+
+// Problems on shards (sharding/launch_shards.h).
+// Whether interior and boundary strips can be separate problems: a chain has no pad for the first window.
+template <typename Problem>
+constexpr bool kHasBoundaries = !std::is_same_v<Problem, Fused>;
+// Whether sums depend on `first_row`.
+template <typename Problem>
+constexpr bool kCountsRows = std::is_same_v<Problem, Box>;
+// Whether there may be several outputs, `stride_output` elements apart.
+template <typename Problem>
+constexpr bool kHasSeveralOutputs = std::is_same_v<Problem, Fused>;
 
 }  // namespace torch_conv
