@@ -5,7 +5,7 @@
 // correlations: for a convolution the operator layer flips the taps. The layer also divides taps by their sum
 // for `normalized`, except for box filters and Border::skip.
 //
-// each_address(p, f) calls f(address) for every address of memory that a problem holds (graph/record_launch.h).
+// each_address(p, f) calls f(address) for every address of memory that a problem holds (graph/decision.h).
 #pragma once
 
 #include <algorithm>

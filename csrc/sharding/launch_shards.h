@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "graph/record_launch.h"
+#include "graph/decision.h"
 #include "sharding/split_copies.h"
 #include "sharding/split_streams.h"
 #include "tensors/images.h"
