@@ -11,6 +11,8 @@ from strategies import BORDERS, DTYPES, EXTENDING, LAYOUTS, lay_out, make_image,
 from tolerance import assert_same_bits
 
 import torch_conv
+from torch_conv.dispatch.operators import OPERATORS
+from torch_conv.functional._derivative_kernels import gradient_kernels
 
 MODES = ["sobel", "diff", "scharr", "prewitt"]
 SOBEL_X = torch.tensor([[-1.0, 0, 1], [-2, 0, 2], [-1, 0, 1]], dtype=torch.float64)
@@ -21,6 +23,18 @@ def test_sobel_is_the_magnitude_of_the_gradient(device):
     image = make_image((2, 3, 20, 31), torch.float64, device=device)
     gx, gy = torch_conv.spatial_gradient(image).unbind(2)
     torch.testing.assert_close(torch_conv.sobel(image, eps=0.5), (gx * gx + gy * gy + 0.5).sqrt(), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+@pytest.mark.parametrize(("mode", "order"), [*((mode, 1) for mode in MODES), ("sobel", 2), ("diff", 2)])
+def test_derivatives_of_c_plus_plus_and_of_python_have_the_same_taps(device, mode, order, normalized):
+    kernels = gradient_kernels(mode, order, normalized, torch.float64)
+    k = kernels.shape[-1]
+    impulse = torch.zeros(2 * k - 1, 2 * k - 1, dtype=torch.float64, device=device)
+    impulse[k - 1, k - 1] = 1
+    got = torch.ops.torch_conv.gradient2d(impulse, mode, order, normalized, padding="valid")
+    torch.testing.assert_close(got.flip(-2, -1).cpu(), kernels, rtol=1e-15, atol=0)
+    assert OPERATORS["gradient2d"].footprint({"mode": mode, "order": order}) == [k, k]
 
 
 def test_direct_sobel_is_the_windows_of_filter2d(device):

@@ -7,8 +7,8 @@
 
 namespace torch_conv {
 
-// torch_conv/functional/_derivative_kernels.py has the same numbers. The row pass, which is the first, divides by the
-// window's scale, so that sums between passes are no larger than the window's.
+// torch_conv/functional/_derivative_kernels.py has the same numbers; tests/test_edges.py compares them. The row
+// pass, which is the first, divides by the window's scale, so that sums between passes are no larger than the window's.
 class Derivatives {
  public:
   // Derivatives of images: order 1 (d/dx, d/dy) by sobel, diff, scharr or prewitt; order 2 (xx, xy, yy) by sobel or

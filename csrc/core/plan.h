@@ -74,16 +74,16 @@ struct Plan {
   double bytes = 0;                // one read of the input, one write of the output
   double flops = 0;                // two a tap
   std::vector<Kernel> kernels{};   // in the order of their launches (CUDA)
-  std::any launch{};               // a LaunchFunction of the problem
+  bool cuda = false;               // of `choose`; else the plan has loops of the CPU
+  std::any launch{};               // a LaunchFunction of the problem, if the plan has a variant
   std::any config{};               // a struct of the variant, for its launch
   std::vector<Refusal> refused{};  // variants before the chosen one
 };
 
-// Runs any plan. A plan without blocks has no outputs, and kernels have no tensor map of nothing.
+// Runs a plan with a variant. A CUDA plan without blocks has no outputs, and kernels have no tensor map of nothing.
 template <typename Problem>
 void run_plan(const Problem& p, const Plan& plan, const Site& site) {
-  const bool cuda = plan.threads > 0;
-  if (!cuda || plan.blocks > 0) std::any_cast<LaunchFunction<Problem>>(plan.launch)(p, plan, site);
+  if (!plan.cuda || plan.blocks > 0) std::any_cast<LaunchFunction<Problem>>(plan.launch)(p, plan, site);
 }
 
 // The struct that a variant's `configure` left for its launch.
@@ -148,7 +148,7 @@ Plan choose(const Candidate<Problem> (&candidates)[count], const Problem& p, con
     if (!no && !*pinned && candidate.is_slower) no = candidate.is_slower(p, arch);
     if (!no) {
       Plan plan = base;
-      plan.variant = candidate.variant, plan.launch = candidate.launch;
+      plan.variant = candidate.variant, plan.cuda = true, plan.launch = candidate.launch;
       candidate.configure(p, arch, plan);
       bool offered = true;
       if (arch.offers)

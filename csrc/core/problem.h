@@ -5,11 +5,12 @@
 // correlations: for a convolution the operator layer flips the taps. The layer also divides taps by their sum
 // for `normalized`, except for box filters and Border::skip.
 //
-// each_address(p, f) calls f(address) for every address of memory that a problem holds (graph/record_launch.h).
+// each_address(p, f) calls f(address) for every address of memory that a problem holds (graph/decision.h).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/border.h"
 #include "core/dtype.h"
@@ -390,5 +391,16 @@ void each_address(Combine& p, const F& f) {
   for (int i = 0; i < p.windows; ++i) f(p.sums[i].data);
   f(p.centre.data), f(p.out.data);
 }
+
+// Problems on shards (sharding/launch_shards.h).
+// Whether interior and boundary strips can be separate problems: a chain has no pad for the first window.
+template <typename Problem>
+constexpr bool kHasBoundaries = !std::is_same_v<Problem, Fused>;
+// Whether sums depend on `first_row`.
+template <typename Problem>
+constexpr bool kCountsRows = std::is_same_v<Problem, Box>;
+// Whether there may be several outputs, `stride_output` elements apart.
+template <typename Problem>
+constexpr bool kHasSeveralOutputs = std::is_same_v<Problem, Fused>;
 
 }  // namespace torch_conv

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "graph/record_launch.h"
+#include "graph/decision.h"
 #include "kernels/causal/problem.h"
 #include "kernels/weight_gradient/problem.h"
 

@@ -20,11 +20,13 @@ struct Slot {
   int64_t offset;
 };
 
+struct ReplayStreams;  // opaque here; sharding/split_streams.h
+
 // One replay: the call's tensors, then the tensors that nodes have made so far.
 struct Replay {
   std::vector<std::optional<Tensor>> memory;
-  std::vector<char*> first;       // the address of each tensor
-  std::shared_ptr<void> streams;  // of a call on shards, whose nodes make and use them (sharding/split_streams.h)
+  std::vector<char*> first;                  // the address of each tensor
+  std::shared_ptr<ReplayStreams> on_shards;  // of a call on shards, whose nodes make and use them
 
   void add(const Tensor& t);
   const Tensor& tensor(int i) const { return *memory[i]; }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "graph/record_launch.h"
+#include "graph/decision.h"
 #include "sharding/split_copies.h"
 #include "sharding/split_streams.h"
 #include "tensors/images.h"
@@ -42,15 +42,9 @@ Problem rows_of_problem(const Problem& p, const AxisMembers& axis, int64_t begin
   q.out.data = below(p.out, begin), q.out.*axis.size = end - begin;
   q.in.data = below(p.in, first), q.in.*axis.size = p.in.*axis.size - first;
   q.place.*axis.pad = p.place.*axis.pad + first - begin * p.place.*axis.stride;
-  if constexpr (requires { q.first_row; }) q.first_row += &axis == &kRows ? begin : 0;
+  if constexpr (kCountsRows<Problem>) q.first_row += &axis == &kRows ? begin : 0;
   return q;
 }
-
-// Whether interior and boundary strips can be separate problems: a chain has no pad for the first window.
-template <typename Problem>
-concept HasBoundaries = requires(Problem p) {
-  p.place;
-};
 
 // A problem on a shard, cut into the interior, which reads no other shard, and the boundary strips, which do.
 template <typename Problem>
@@ -82,8 +76,8 @@ struct Boundaries {
 template <typename Problem>
 bool set_images(Problem& p, const Shard& shard, int axes) {
   Tensor result = shard.result;
-  if constexpr (requires { p.first_row; }) p.first_row = shard.first;
-  if constexpr (requires { p.stride_output; }) {
+  if constexpr (kCountsRows<Problem>) p.first_row = shard.first;
+  if constexpr (kHasSeveralOutputs<Problem>) {
     if (result.dim() > shard.input->dim()) {  // several outputs, in a dimension before the spatial axes
       const int64_t dim = result.dim() - axes - 1;
       p.stride_output = result.stride(dim), result = torch::stable::select(result, dim, 0);
@@ -115,7 +109,7 @@ std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& t
   };
   const bool volumes = axes_of(*part_of(call)) == 3;
   Problem whole_shard = p;
-  if constexpr (requires { p.with_channels_read_once(); })
+  if constexpr (std::is_same_v<Problem, Direct>)
     if (volumes) whole_shard = p.with_channels_read_once();
   bool two_are_faster = true;
   int64_t least = 0;
@@ -124,7 +118,7 @@ std::vector<ShardLaunch<Problem>> launches_for(const Call& call, const Target& t
     least = launches[0].decision.plan->boundary_d;
     two_are_faster = least > 0 && (is_far(*shard.input, shard.above) || is_far(*shard.input, shard.below));
   }
-  if constexpr (HasBoundaries<Problem>) {
+  if constexpr (kHasBoundaries<Problem>) {
     if (shards_of(call).streams->two_launches(two_are_faster)) {
       std::vector<ShardLaunch<Problem>> one_launch = std::move(launches);
       launches.clear();
@@ -179,7 +173,7 @@ void record(LaunchGraph& graph, const Shard& shard, const std::vector<ShardLaunc
     void* const reader = SplitStreams::begin(r, input, owners, on_side, after_queued);
     void* const stream = on_side ? cuda::current_stream(device) : reader;
     for (const auto& [node, is_strip] : nodes) node.run(r, is_strip ? reader : stream, nullptr);
-    streams_of(r).streams.end(r.tensor(input), on_side);
+    r.on_shards->streams.end(r.tensor(input), on_side);
   });
 }
 
@@ -194,7 +188,7 @@ bool run_shard(Call& call, const Target& target, const Shard& shard, const Probl
   const bool after_queued = !p.on_any_device();  // the current stream may just have queued the copy of taps
   void* const reader = streams.begin(*shard.input, {shard.above, shard.below}, on_side, after_queued);
   std::optional<NearPlanes> near;
-  if constexpr (HasBoundaries<Problem>)
+  if constexpr (kHasBoundaries<Problem>)
     if (on_side && axes_of(*part_of(call)) == 3) copy_near_planes(call, shard, p, reader, after_queued, near, launches);
   for (const ShardLaunch<Problem>& launch : launches) {
     const Decision<Problem>& d = launch.decision;

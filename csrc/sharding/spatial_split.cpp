@@ -128,7 +128,7 @@ void SpatialSplit::filter_boundaries(const ShardOutputs& shard, std::vector<Boun
   streams_->end(*shard.input, true);
   if (call_.graph)
     call_.graph->record([input = call_.graph->index_of(*shard.input)](Replay& r) {
-      streams_of(r).side.reset(), streams_of(r).streams.end(r.tensor(input), true);
+      r.on_shards->side.reset(), r.on_shards->streams.end(r.tensor(input), true);
     });
   if (footprint_.all_rows) copy_outputs_of(strips, shard);
 }
@@ -170,9 +170,8 @@ void SpatialSplit::copy_outputs_of(std::span<BoundaryStrip> strips, const ShardO
   copies.run(call_);
   streams_->delay_side(*shard.input);
   if (call_.graph)
-    call_.graph->record([input = call_.graph->index_of(*shard.input)](Replay& r) {
-      streams_of(r).streams.delay_side(r.tensor(input));
-    });
+    call_.graph->record(
+        [input = call_.graph->index_of(*shard.input)](Replay& r) { r.on_shards->streams.delay_side(r.tensor(input)); });
 }
 
 void SpatialSplit::filter_rows(const ShardOutputs& shard, const Tensor& tensor, int64_t pad, Range outputs) {

@@ -121,7 +121,7 @@ Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window)
   const Tensor there = copy_to(window, device, shards_of(call).streams);
   if (call.graph)
     call.graph->record_tensor(there, [device, source = call.graph->index_of(window)](Replay& r) {
-      return copy_to(r.tensor(source), device, r.streams ? &streams_of(r).streams : nullptr);
+      return copy_to(r.tensor(source), device, r.on_shards ? &r.on_shards->streams : nullptr);
     });
   return there;
 }
@@ -135,7 +135,7 @@ bool read_from_peer(const Call& call, const Tensor& input, const Tensor& window)
   if (call.graph) {
     const int at = call.graph->index_of(window);
     call.graph->guard([reader, at](const std::vector<Tensor>& given) { return can_read(reader, given[at]); });
-    call.graph->record([reader, at](Replay& r) { streams_of(r).streams.read_from_peer(r.tensor(at), reader); });
+    call.graph->record([reader, at](Replay& r) { r.on_shards->streams.read_from_peer(r.tensor(at), reader); });
   }
   return true;
 }

@@ -193,7 +193,7 @@ void NearPlanes::copy(const Call& call, void* side_stream, bool after_queued) {
     return;
   }
   copies.run(call);
-  if (call.graph) call.graph->record([](Replay& r) { streams_of(r).side.reset(); });
+  if (call.graph) call.graph->record([](Replay& r) { r.on_shards->side.reset(); });
 }
 
 }  // namespace torch_conv

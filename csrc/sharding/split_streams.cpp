@@ -85,7 +85,7 @@ void* SplitStreams::begin(const Tensor& shard, const std::vector<const Tensor*>&
 void* SplitStreams::begin(Replay& r, int shard, const std::vector<int>& others, bool on_side, bool after_queued) {
   std::vector<const Tensor*> owners;
   for (int i : others) owners.push_back(&r.tensor(i));
-  return streams_of(r).streams.begin(r.tensor(shard), owners, on_side, after_queued);
+  return r.on_shards->streams.begin(r.tensor(shard), owners, on_side, after_queued);
 }
 
 void SplitStreams::wait_for(const DeviceStreams& owner, DeviceStreams& d, Reader& reader) {
@@ -174,7 +174,7 @@ CurrentStream::~CurrentStream() {
 
 void record_side_stream(LaunchGraph& graph, int shard, const std::vector<int>& others, bool after_queued) {
   graph.record([shard, others, after_queued](Replay& r) {
-    auto& side = streams_of(r).side;
+    auto& side = r.on_shards->side;
     side.reset();  // leaves an earlier side stream before a new one is entered
     side.emplace(r.tensor(shard), SplitStreams::begin(r, shard, others, true, after_queued));
   });
@@ -187,12 +187,12 @@ void record_streams(const Call& call, const std::vector<Tensor>& shards, bool se
   call.graph->record([op = call.op, indices, several](Replay& r) {
     std::vector<Tensor> shards;
     for (int i : indices) shards.push_back(r.tensor(i));
-    r.streams.reset(new ReplayStreams{SplitStreams(Call{op}, shards, several)});
+    r.on_shards.reset(new ReplayStreams{SplitStreams(Call{op}, shards, several)});
   });
 }
 
 void record_finish(const Call& call) {
-  if (call.graph) call.graph->record([](Replay& r) { streams_of(r).streams.finish(); });
+  if (call.graph) call.graph->record([](Replay& r) { r.on_shards->streams.finish(); });
 }
 
 Tensor copy_to(const Tensor& from, Device device, SplitStreams* streams) {

@@ -101,12 +101,11 @@ class CurrentStream {
   void* entered_ = nullptr;
 };
 
-// The streams of a replay on shards: Replay::streams.
+// The streams of a replay on shards: Replay::on_shards.
 struct ReplayStreams {
   SplitStreams streams;
   std::optional<CurrentStream> side{};  // while nodes run on a side stream
 };
-inline ReplayStreams& streams_of(Replay& r) { return *static_cast<ReplayStreams*>(r.streams.get()); }
 
 // Records SplitStreams::begin. The nodes behind it run on the side stream of `shard`, until one resets
 // ReplayStreams::side.

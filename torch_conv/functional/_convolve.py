@@ -136,7 +136,7 @@ _BITS = (2, 10, 12, 12, 24)  # of axes, stride, padding, dilation and groups; th
 
 
 def packed(numbers: tuple[Any, ...]) -> int | None:
-    """`numbers_of` in one integer, as `_conv` takes them (`Numbers::unpacked` in csrc/api/conv.cpp is the inverse).
+    """`numbers_of` in one integer, as `_conv` takes them (inverse: `Numbers::unpacked` of csrc/api/conv_numbers.cpp).
 
     None where a number is out of range: the public operator then serves or refuses the call.
     """

@@ -22,6 +22,10 @@ namespace torch_conv::depthwise {
 constexpr Candidate<Depthwise> kGeneral{"general", general_refusal, general_is_slower, configure_general,
                                         launch_general};
 
+// A filter takes this kernel family if this variant is pinned. No kernel family of filters has a variant of this name
+// (tests/test_filter2d_channels.py).
+constexpr const char* kVariantOfFilters = "channels_mma";
+
 constexpr Candidate<Depthwise> kCandidates[] = {
     {"rows_mma", rows_mma_refusal, rows_mma_is_slower, configure_rows_mma, launch_rows_mma, true},
     {"rows", rows_refusal, nullptr, configure_rows, launch_rows},
@@ -31,7 +35,7 @@ constexpr Candidate<Depthwise> kCandidates[] = {
     {"planes", planes_refusal, nullptr, configure_planes, launch_planes},
     {"large", large_refusal, large_is_slower, configure_large, launch_large},
     {"tiles", tiles_refusal, tiles_is_slower, configure_tiles, launch_tiles},
-    {kChannelsMmaVariant, channels_mma_refusal, channels_mma_is_slower, configure_channels_mma, launch_channels_mma,
+    {kVariantOfFilters, channels_mma_refusal, channels_mma_is_slower, configure_channels_mma, launch_channels_mma,
      true},
     {"channels_tma", channels_tma_refusal, channels_bulk_is_slower, configure_channels_tma, launch_channels_tma},
     {"channels_rows", channels_rows_refusal, channels_bulk_is_slower, configure_channels_rows, launch_channels_rows},

@@ -1,4 +1,6 @@
 // Comparisons of CUDA variants that serve the same problem. VARIANT_is_slower: null, or why another variant is faster.
+// "direct is faster" compares with another kernel family: convolutions ask this family before `direct`. For filters
+// dispatch/filter/tuning.h compares them.
 // Above each function stand its rule and the measurements behind it. All times are us on one NVIDIA H200, unless a line
 // names another unit or GPU. `96x56` is a batch of 64 images of 96 channels and 56x56 pixels; `2 of 96x56` has 2
 // images.

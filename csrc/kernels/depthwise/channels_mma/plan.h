@@ -6,8 +6,6 @@
 
 namespace torch_conv::depthwise {
 
-constexpr const char* kChannelsMmaVariant = "channels_mma";
-
 void launch_channels_mma(const Depthwise& p, const Plan& plan, const Site& site);
 
 struct ChannelsMmaConfig {
