@@ -38,6 +38,8 @@ CXX = [
     "-ffp-contract=off",
     "-fno-math-errno",
     "-g0",
+    # A switch over borders or dtypes names each of them.
+    "-Werror=switch",
     # Template statics must not be shared with other libraries of the process.
     "-fno-gnu-unique",
     # No path of the build machine may appear in a message.

@@ -7,6 +7,10 @@ from strategies import BORDERS, EXTENDING, make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
+from torch_conv.autograd._extension import _runs, extend
+from torch_conv.dispatch import borders
+from torch_conv.reference._extend import source_of
+from torch_conv.sharding.geometry import runs_of
 
 # The values at positions -9 .. 12 of the row `abcd`; v is the border's value.
 PATTERNS = {
@@ -186,6 +190,30 @@ def test_a_value_reaches_every_dtype_of_image(device):
     image = torch.zeros(1, 1, dtype=torch.uint8, device=device)
     got = torch_conv.filter2d(image, torch.ones(1, 3, device=device), "constant", value=0.5, output_dtype=torch.float32)
     assert got.item() == 1.0
+
+
+def test_borders_of_the_tests_are_those_of_cpp():
+    assert tuple(BORDERS) == borders.BORDERS
+    assert {name: borders.border_name(name) for name in ALIASES} == ALIASES
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+@pytest.mark.parametrize("border", sorted({*BORDERS, "unknown"}))
+def test_runs_are_those_of_the_oracle_or_refused(border, n):
+    """A border that has no formula in Python does not take the formula of another."""
+    if border in ("constant", "skip", "zero_output", "unknown"):
+        with pytest.raises(ValueError, match=border):
+            _runs(border, n, 3, 3)
+    else:
+        image = torch.arange(float(n))
+        assert_same_bits(extend(image, border, 0.0, [3], [4]), image[source_of(torch.arange(-3, n + 4), n, border)])
+
+
+def test_an_unknown_border_is_refused():
+    with pytest.raises(ValueError, match="unknown"):
+        source_of(torch.arange(-3, 9), 5, "unknown")
+    with pytest.raises(ValueError, match="tuple"):
+        runs_of(-3, 9, [0, 5], "unknown")
 
 
 @pytest.mark.parametrize("name", ["Reflect", "mirror101", "", "clamp"])

@@ -11,24 +11,55 @@ namespace torch_conv {
 // where the window is not inside the image, and so never reads outside.
 enum class Border : int8_t { constant, replicate, reflect, symmetric, circular, skip, zero_output };
 
-constexpr int kBorders = 7;
+// The elements that stand for elements outside the image.
+enum class Outside : int8_t {
+  none,   // no elements: `skip` and `zero_output`
+  value,  // the border's value: `constant`
+  near,   // elements near the same end of the image
+  far,    // elements near the other end: `circular`
+};
 
-inline const char* name_of(Border b) {
-  constexpr const char* kNames[kBorders] = {"constant", "replicate", "reflect",    "symmetric",
-                                            "circular", "skip",      "zero_output"};
-  return kNames[int(b)];
+struct BorderRule {
+  const char* names[4];  // its name, then the names in other libraries; docs/conventions.md has the table
+  Outside outside;
+  bool edge_twice;  // a mirror that repeats the element at the edge
+};
+
+constexpr BorderRule rule_of(Border b) {
+  switch (b) {
+    case Border::constant: return {{"constant", "zeros"}, Outside::value, false};
+    case Border::replicate: return {{"replicate", "edge", "nearest"}, Outside::near, false};
+    case Border::reflect: return {{"reflect", "mirror", "reflect_101", "reflect101"}, Outside::near, false};
+    case Border::symmetric: return {{"symmetric", "reflect_1001", "grid-mirror"}, Outside::near, true};
+    case Border::circular: return {{"circular", "wrap", "grid-wrap"}, Outside::far, false};
+    case Border::skip: return {{"skip"}, Outside::none, false};
+    case Border::zero_output: return {{"zero_output"}, Outside::none, false};
+  }
+  return {};
 }
 
+constexpr int kBorders = [] {
+  int count = 0;
+  while (rule_of(Border(count)).names[0]) ++count;
+  return count;
+}();
+
+constexpr const char* name_of(Border b) { return rule_of(b).names[0]; }
+
 // Whether the border gives elements outside the image a value.
-constexpr bool extends(Border b) { return b <= Border::circular; }
+constexpr bool extends(Border b) { return rule_of(b).outside != Outside::none; }
 
 // Whether elements near an end of the image stand for the elements outside of that end.
-constexpr bool is_mirror(Border b) { return b == Border::replicate || b == Border::reflect || b == Border::symmetric; }
+constexpr bool is_mirror(Border b) {
+  for (int i = 0; i < kBorders; ++i)
+    if (rule_of(Border(i)).outside == Outside::near && b == Border(i)) return true;
+  return false;
+}
 
 // The element that position i (at any distance outside) of an axis of n >= 1 elements stands for: an index in [0, n),
 // or -1 for none (constant, skip, zero_output).
 template <typename I>
-TC_HD I map_index(I i, I n, Border border) {
+TC_HD constexpr I map_index(I i, I n, Border border) {
   if (i >= 0 && i < n) return i;
   switch (border) {
     case Border::replicate: return i < 0 ? I(0) : n - 1;
@@ -83,7 +114,7 @@ TC_HD I map_column(I x, I w, I channels, Border border) {
 
 // The number of elements after which an extended axis repeats itself. 0: the axis never does, because elements outside
 // have the border's value or repeat the last element.
-inline int64_t period_of(Border border, int64_t n) {
+constexpr int64_t period_of(Border border, int64_t n) {
   switch (border) {
     case Border::circular: return n;
     case Border::reflect: return n > 1 ? 2 * n - 2 : 1;
@@ -95,5 +126,33 @@ inline int64_t period_of(Border border, int64_t n) {
   }
   __builtin_unreachable();
 }
+
+// Kernels compare with `constant`, `replicate` and `circular`: each is the only border of its kind. They take the
+// mirrors from map_near(). Sums of boxes pair position i of a period with period - i, less 1 where the edge is twice.
+constexpr bool is_consistent(Border b) {
+  constexpr int n = 5;
+  const int period = int(period_of(b, n)), twice = rule_of(b).edge_twice;
+  const Outside outside = rule_of(b).outside;
+  bool good = (outside == Outside::value) == (b == Border::constant);
+  good &= (outside == Outside::near && period == 0) == (b == Border::replicate);
+  good &= (outside == Outside::far) == (b == Border::circular);
+  good &= (outside == Outside::none) == (b == Border::skip || b == Border::zero_output);
+  for (int i = 1 - n; i < 2 * n - 1; ++i) {
+    const int at = map_index(i, n, b);
+    good &= at >= 0 || !(is_mirror(b) || b == Border::circular);
+    if (is_mirror(b) || b == Border::constant) good &= map_near(i, n, b) == at;
+    if (is_mirror(b) && period > 0) good &= map_index(period - i - twice, n, b) == at;
+    if (period > 0) good &= map_index(i + period, n, b) == at;
+  }
+  return good;
+}
+
+static_assert(
+    [] {
+      for (int i = 0; i < kBorders; ++i)
+        if (!is_consistent(Border(i))) return false;
+      return true;
+    }(),
+    "the maps and the rule of a border disagree, or kernels do not know its kind");
 
 }  // namespace torch_conv

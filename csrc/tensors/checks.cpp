@@ -77,26 +77,21 @@ ScalarType scalar_type_of(Dtype dtype) {
   __builtin_unreachable();
 }
 
-// The names in other libraries; docs/conventions.md has the table.
-static constexpr std::pair<const char*, Border> kBorderAliases[] = {
-    {"zeros", Border::constant},        {"edge", Border::replicate},      {"nearest", Border::replicate},
-    {"mirror", Border::reflect},        {"reflect_101", Border::reflect}, {"reflect101", Border::reflect},
-    {"wrap", Border::circular},         {"grid-wrap", Border::circular},  {"reflect_1001", Border::symmetric},
-    {"grid-mirror", Border::symmetric},
-};
-
 std::vector<std::string> borders_with_aliases() {
-  std::vector<std::string> rows;
-  for (int i = 0; i < kBorders; ++i) rows.push_back(name_of(Border(i)));
-  for (const auto& [alias, border] : kBorderAliases) rows[int(border)].append(" ").append(alias);
+  std::vector<std::string> rows(kBorders);
+  for (int i = 0; i < kBorders; ++i)
+    for (const char* name : rule_of(Border(i)).names)
+      if (name) rows[i] += (rows[i].empty() ? "" : " ") + std::string(name);
   return rows;
 }
 
 Border border_of(const char* op, const std::string& name) {
-  for (const auto& [alias, border] : kBorderAliases)
-    if (name == alias) return border;
   std::vector<const char*> names;
-  for (int i = 0; i < kBorders; ++i) names.push_back(name_of(Border(i)));
+  for (int i = 0; i < kBorders; ++i) {
+    for (const char* known : rule_of(Border(i)).names)
+      if (known && name == known) return Border(i);
+    names.push_back(name_of(Border(i)));
+  }
   return Border(name_index(op, "border_type", name, names));
 }
 

@@ -37,6 +37,8 @@ def _runs(border: str, n: int, before: int, after: int) -> list[_Run]:
     C++ (sharding/geometry.h) maps borders of known sizes only. These formulas also serve sizes that torch.compile holds
     as symbols, and `fold` sums the pixels of one run at once.
     """
+    if border not in ("replicate", "circular", "reflect", "symmetric"):
+        raise ValueError(f"extend: no runs for border {border!r}")
     if border == "replicate" or n == 1:
         runs = [_Run(-before, before, 0, 0), _Run(n, after, n - 1, 0)]
     elif border == "circular" and before <= n and after <= n:

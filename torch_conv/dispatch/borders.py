@@ -1,4 +1,4 @@
-"""Names of border policies and their aliases, from C++ (csrc/tensors/checks.cpp)."""
+"""Names of border policies and their aliases, from C++ (csrc/core/border.h)."""
 
 from torch import _C
 

@@ -16,9 +16,9 @@ inline int64_t reads_of(int64_t m, int64_t first, int64_t k, int64_t n, Border b
   const int64_t period = period_of(border, n);
   if (period == 0) return own;
   const auto every = [&](int64_t at) { return floor_div(end - 1 - at, period) - floor_div(first - 1 - at, period); };
-  // A mirror shows a pixel twice in a period, but `reflect` those at the ends once.
-  const bool twice = border == Border::symmetric || (border == Border::reflect && m > 0 && m < n - 1);
-  return every(m) + (twice ? every(period - m - (border == Border::symmetric)) : 0);
+  // A mirror shows a pixel twice in a period, but one at an end once unless it repeats the edge.
+  const int64_t other = is_mirror(border) ? period - m - rule_of(border).edge_twice : m;
+  return every(m) + (other % period != m ? every(other) : 0);
 }
 
 }  // namespace torch_conv::box

@@ -131,6 +131,7 @@ struct Surroundings {
 // core/border.h can select: each border's column is named.
 template <int R, int Side, bool kWhole, int C, int W>
 __device__ __forceinline__ void extend_columns(float (&row)[C][W], int first, int w, Border border, float value) {
+  static_assert(kBorders == 7, "a border that repeats columns needs a line here");
   const auto replace = [&](bool here, float& to, float last, float reflect, float symmetric) {
     const float v = border == Border::replicate   ? last
                     : border == Border::reflect   ? reflect

@@ -42,6 +42,7 @@ __device__ __forceinline__ void window_totals(const DepthArgs& a, const S* from,
 #pragma unroll
     for (int v = 0; v < V; ++v) total[v] += times * double(pack.v[v]);
   };
+  static_assert(kBorders == 7, "a border with a period needs a line here");
   int period = 0;  // a call of period_of() would take more registers
   if (a.border == Border::circular) period = a.d;
   if (a.border == Border::reflect) period = max(2 * (a.d - 1), 1);
