@@ -42,7 +42,7 @@ inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
 
 // WARPS is faster up to a number of outputs, if a part of the lanes has a vector. WARPS : the fastest other variant:
 //
-//   dtype    k step  outputs  lanes  times
+//   dtype    k stride outputs  lanes  times
 //   float32  3  1    any      1/2    96x56 39.0 : 43.5; 32x32x224 100.6 : 108; 1024x16 43.9 : 47.5;
 //                                    1024x12 (3/8 of the lanes) 29.9 : 22.2; 8 of 8x2048 530 : 521 by `direct`
 //            3  2    any      1/2    96x112 89.0 : 95.2
@@ -57,7 +57,7 @@ inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
 //            the others: none
 inline const char* warps_is_slower(const Depthwise& p, const Arch& arch) {
   const WarpsConfig c = warps_config(p);
-  const bool f32 = p.in.dtype == Dtype::f32, two = c.shape.step == 2;
+  const bool f32 = p.in.dtype == Dtype::f32, two = c.shape.stride == 2;
   const int k = c.shape.k, lanes = c.strips_x * c.shape.lanes;
   const bool half_is_enough = k == 3 && (f32 || two);
   if (half_is_enough ? 2 * c.vectors < lanes : 3 * c.vectors < 2 * lanes) return "rows that leave lanes empty";

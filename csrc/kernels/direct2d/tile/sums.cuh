@@ -20,7 +20,7 @@ struct NeighbourRow {
   // True if a tap is over the value `at` columns right of the lane's first.
   static constexpr bool used(int at) {
     for (int p = 0; p < N; p += w.stride)
-      if ((at - p + L) % w.step_x == 0 && at - p + L >= 0 && at - p + L <= L + w.right()) return true;
+      if ((at - p + L) % w.dilation_x == 0 && at - p + L >= 0 && at - p + L <= L + w.right()) return true;
     return false;
   }
   template <int count>
@@ -57,7 +57,7 @@ struct NeighbourRow {
       });
     }
   }
-  __device__ __forceinline__ float value(int p, int j) const { return v[p * w.stride + j * w.step_x]; }
+  __device__ __forceinline__ float value(int p, int j) const { return v[p * w.stride + j * w.dilation_x]; }
 
  private:
   template <int at, int H>
@@ -92,7 +92,7 @@ struct SpreadRow {
 #pragma unroll
     for (int j = 0; j < w.kw; ++j)
 #pragma unroll
-      for (int p = 0; p < N; ++p) v[j][p] = widen_one(first[32 * p * pixel * w.stride + j * w.step_x - w.left()]);
+      for (int p = 0; p < N; ++p) v[j][p] = widen_one(first[32 * p * pixel * w.stride + j * w.dilation_x - w.left()]);
   }
   __device__ __forceinline__ float value(int p, int j) const { return v[j][p]; }
 };
@@ -112,7 +112,7 @@ struct WordRow {
 #pragma unroll
     for (int j = 0; j < w.kw; ++j)
 #pragma unroll
-      for (int p = 0; p < N; p += per) widen_pack<per>(first + 32 * p + j * w.step_x, v[j] + p);
+      for (int p = 0; p < N; p += per) widen_pack<per>(first + 32 * p + j * w.dilation_x, v[j] + p);
   }
   __device__ __forceinline__ float value(int p, int j) const { return v[j][p]; }
 };
@@ -193,8 +193,8 @@ __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const Box& box,
     row.load(box, top + r, column);
     unroll<0, shape.rows>([&](auto o) {
       // Input row r is row i of the window over output row o.
-      constexpr int below = decltype(r)::value - o * W::window.stride, i = below / W::window.step_y;
-      if constexpr (below >= 0 && below % W::window.step_y == 0 && i < W::window.kh) {
+      constexpr int below = decltype(r)::value - o * W::window.stride, i = below / W::window.dilation_y;
+      if constexpr (below >= 0 && below % W::window.dilation_y == 0 && i < W::window.kh) {
         if constexpr (i == 0) {
 #pragma unroll
           for (int p = 0; p < N; ++p) sum[o][p] = 0;
@@ -235,11 +235,11 @@ __device__ __forceinline__ void add_group(const Box& box, int top, int column, c
 #pragma unroll
     for (int j = 0; j < W::window.kw; j += 4)
       *reinterpret_cast<float4*>(tap[i] + j) = *reinterpret_cast<const float4*>(taps + i * kPitch + j);
-  unroll<0, (rows - 1) * W::window.stride + (count - 1) * W::window.step_y + 1>([&](auto r) {
+  unroll<0, (rows - 1) * W::window.stride + (count - 1) * W::window.dilation_y + 1>([&](auto r) {
     LaneRow<T, W> row;
     row.load(box, top + r, column);
     unroll<0, count>([&](auto i) {
-      constexpr int at = decltype(r)::value - i * W::window.step_y, o = at / W::window.stride;
+      constexpr int at = decltype(r)::value - i * W::window.dilation_y, o = at / W::window.stride;
       if constexpr (at >= 0 && at % W::window.stride == 0 && o < rows) add_row<W>(row, tap[i], sum[o]);
     });
   });
@@ -267,7 +267,7 @@ __device__ __forceinline__ void add_groups(const Box& box, int top, int column, 
   if constexpr (kRemainder > 0) add_group<T, W, kRemainder>(box, top, column, taps, sum);
 #pragma unroll kUnrolled
   for (int first = kRemainder; first < w.kh; first += G)
-    add_group<T, W, G>(box, top + first * w.step_y, column, taps + first * tile_tap_pitch(w.kw), sum);
+    add_group<T, W, G>(box, top + first * w.dilation_y, column, taps + first * tile_tap_pitch(w.kw), sum);
 }
 
 template <typename T, class W, class Box, typename O>
