@@ -4,7 +4,7 @@
 // core/cpu/correlate.h. A block of rows streams along z. A ring of planes keeps converted rows, extended by the border,
 // until the window has passed.
 
-#include "core/cpu/turn.h"
+#include "core/cpu/transpose.h"
 
 template <typename A>
 class DirectRows {
@@ -248,7 +248,7 @@ void direct_block_units(const Direct& p, const Plan& plan, Range units) {
   const auto& blocks = *std::any_cast<direct::TransposedBlocks>(&plan.config);
   Direct one = p;
   one.groups = blocks.together;
-  each_turned_block<A>(one, blocks.together, units, [&](const Direct& q) {
+  each_transposed_block<A>(one, blocks.together, units, [&](const Direct& q) {
     direct_units<A>(q, blocks.plan, {0, blocks.plan.blocks});
   });
 }

@@ -5,7 +5,7 @@
 
 #include "core/geometry.h"
 #include "core/shard_planes.h"
-#include "core/tile.h"
+#include "core/tile_order.h"
 #include "core/tma.h"
 #include "kernels/fused/stages.h"
 

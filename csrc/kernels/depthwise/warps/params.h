@@ -1,7 +1,7 @@
 // WARPS: the template argument and the parameters of its kernel.
 #pragma once
 
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::depthwise {
 

@@ -5,7 +5,7 @@
 #include "core/peer_rows.h"
 #include "core/problem.h"
 #include "core/taps.h"
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::direct2d {
 

@@ -1,7 +1,7 @@
 // STREAMING: the template argument of its kernel, and the parameters of its kernels.
 #pragma once
 
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::weight_gradient {
 
