@@ -112,7 +112,7 @@ struct Chain {
   int count, halo, first_radius, stride;  // see Pipeline
   bool thins, extends_rows;
   bool fits_streaming;
-  StreamingShape streaming;
+  StreamingStrip streaming;
   void (*pack)(const Fused&, PackedTaps&);
 };
 
@@ -130,7 +130,7 @@ Chain chain_of(Pipeline<Stages...>, int bytes) {
           .thins = P::thins,
           .extends_rows = P::extends_rows,
           .fits_streaming = kFitsStreaming<P>,
-          .streaming = streaming_shape<P>(bytes),
+          .streaming = streaming_strip<P>(bytes),
           .pack = pack_pipeline<Stages...>};
 }
 
