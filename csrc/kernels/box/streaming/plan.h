@@ -68,7 +68,7 @@ inline StreamingTiles streaming_tiles(const Box& p, const Arch& arch) {
       const int64_t share = ceil_div(tiles_x * planes * ceil_div(height, strip_h), arch.multiprocessors);
       const int64_t together = std::min(share, resident);
       const double cost = double(ceil_div(share, together)) * double(2 * strip_h + p.kh + kStartRows) *
-                          double(std::max(together * shape.columns, busy_columns));
+                          double(std::max(together * block.columns, busy_columns));
       if (best.tile_w == 0 || cost < best_cost) {
         best = {tile_w, strip_h};
         best_cost = cost;
