@@ -1,5 +1,5 @@
 // box2d and box3d: the sum or mean under a window.
-#include "api/filters.h"
+#include "api/filter_call.h"
 #include "api/float64.h"
 #include "api/operator.h"
 #include "api/schema.h"
@@ -20,7 +20,7 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
   const double volume = double(size.d) * double(size.h) * double(size.w);
   check(!is_integer(in.dtype) || volume <= double(INT64_MAX >> 16), op,
         "windows over integer images must hold at most 2^47 pixels");
-  const Geometry g = f.geometry_of(size);
+  const Geometry g = f.place_windows(size);
   if (!is_integer(in.dtype)) call.footprint.axis[0].group = call.footprint.axis[1].group = box::kGroup;
   call.footprint.reads_shards = true;
   Placement placement = g.place;

@@ -1,7 +1,7 @@
 // conv1d, conv2d and conv3d: checks, the route to our kernels or to torch, the result.
 #include "api/conv.h"
 
-#include "api/filters.h"
+#include "api/filter_call.h"
 #include "api/operator.h"
 #include "api/schema.h"
 #include "dispatch/conv/conv.h"

@@ -1,7 +1,7 @@
 // filter2d and filter3d: any window, directly; over images also by FFT or by separable filters.
 #include "dispatch/filter/filter.h"
 
-#include "api/filters.h"
+#include "api/filter_call.h"
 #include "api/float64.h"
 #include "api/operator.h"
 #include "api/schema.h"
@@ -13,8 +13,8 @@ namespace {
 Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, const std::string& behaviour,
               const FilterOptions& o) {
   using enum Algorithm;
-  const FilterCall f = axes == 3 ? FilterCall(call, axes, input, o, {automatic, direct})
-                                 : FilterCall(call, axes, input, o, {automatic, direct, tensor_core, fft, low_rank});
+  FilterCall f = axes == 3 ? FilterCall(call, axes, input, o, {automatic, direct})
+                           : FilterCall(call, axes, input, o, {automatic, direct, tensor_core, fft, low_rank});
   check(behaviour == "corr" || behaviour == "conv", call.op, "behaviour must be 'corr' or 'conv', got '", behaviour,
         "'");
   const Sums sums = axes == 2 ? sums_of(f.algorithm) : Sums::chain;
@@ -26,7 +26,7 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
                               .normalized = f.normalizes_taps(),
                               .narrow = sums != Sums::chain && on_cuda(call, input) && reads_no_shards};
   const Window window = f.window("kernel", kernel, axes, options);
-  const Geometry g = f.geometry_of(window.size);
+  const Geometry g = f.place_windows(window.size);
   const Target target(call, input);
   FilterRequest request{.call = call,
                         .target = target,

@@ -1,5 +1,5 @@
 // filter2d_separable and filter3d_separable: one pass an axis.
-#include "api/filters.h"
+#include "api/filter_call.h"
 #include "api/float64.h"
 #include "api/operator.h"
 #include "api/schema.h"
@@ -22,14 +22,13 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   static constexpr const char* names[] = {"kernel_x", "kernel_y", "kernel_z"};
   const int axes = int(kernels.size());
   using enum Algorithm;
-  const FilterCall f = axes == 3
-                           ? FilterCall(call, axes, input, o, {automatic, Algorithm::separable})
+  FilterCall f = axes == 3 ? FilterCall(call, axes, input, o, {automatic, Algorithm::separable})
                            : FilterCall(call, axes, input, o, {automatic, fused, Algorithm::separable, tensor_core});
   std::vector<Window> windows;
   for (int i = 0; i < axes; ++i)
     windows.push_back(f.window(names[i], kernels[i], 1, {.normalized = f.normalizes_taps()}));
   const Extent size{.d = axes == 3 ? windows[2].size.w : 1, .h = windows[1].size.w, .w = windows[0].size.w};
-  const Geometry g = f.geometry_of(size);
+  const Geometry g = f.place_windows(size);
   const bool halving = axes == 2 && halves(size, g, f.in.image, f.valid);
   check(halving || f.algorithm != fused || part_of(call), call.op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");

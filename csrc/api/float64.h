@@ -1,7 +1,7 @@
 // Operators of compat.cv2 for images on the CPU, with float64 sums for any dtype of the image (dispatch/float64.h).
 #pragma once
 
-#include "api/filters.h"
+#include "api/filter_call.h"
 #include "dispatch/float64.h"
 #include "tensors/boxed.h"
 #include "tensors/lazy_bits.h"

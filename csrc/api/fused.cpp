@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "api/derivatives.h"
-#include "api/filters.h"
+#include "api/filter_call.h"
 #include "api/operator.h"
 #include "api/schema.h"
 #include "dispatch/dispatch.h"
@@ -57,7 +57,7 @@ class Pipeline {
     // The chain's geometry is that of one window with its footprint.
     Extent window{.d = 1, .h = 1, .w = 1};
     for (const Stage& s : stages) window.d += s.kd - 1, window.h += s.kh - 1, window.w += s.kw - 1;
-    const Geometry g = f_.geometry_of(window);
+    const Geometry g = f_.place_windows(window);
     footprint.all_rows = !f_.valid;
     for (const Stage& s : stages) footprint.zeros_outside |= s.point == Point::thin;
     Fused problem{.in = f_.in.image,
@@ -89,7 +89,7 @@ class Pipeline {
     return f_.algorithm != Algorithm::separable && serves_shards(target_, problem);
   }
 
-  const FilterCall f_;
+  FilterCall f_;
   const Target target_;
   std::vector<Window> windows_;
   std::vector<std::shared_ptr<const Derivatives>> kept_;

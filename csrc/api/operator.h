@@ -72,7 +72,7 @@ struct Operator<name, axes, window_axes, function> {
       return run_split(whole, axes, shards, dim, wanted, [&](Call& call, const Tensor& input) {
         // Without a graph of the whole call each part has a graph of its own.
         const auto part = call.graph ? function : compute;
-        return part(call, input, argument_of(call, input, axes, window_axes, args)...);
+        return part(call, input, argument_of(call, axes, window_axes, args)...);
       });
     };
     if (shards.empty() || !repeatable(whole, shards[0])) return run();

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
+#include "core/problem.h"
 
 namespace torch_conv {
 
@@ -129,7 +129,7 @@ struct Candidate {
   // Fills the plan: why, tile, grid, kernels, config.
   void (*configure)(const Problem&, const Arch&, Plan&);
   LaunchFunction<Problem> launch;
-  bool mma = false;  // on tensor cores: the only variants for a problem that `needs_mma`
+  Sums sums = Sums::chain;  // `mma`: on tensor cores, as a problem that `needs_mma` must be
 };
 
 // The plan of the first candidate that serves. `pinned`, unless it is "", names the only candidate. If none serves, the
@@ -142,7 +142,7 @@ Plan choose(const Candidate<Problem> (&candidates)[count], const Problem& p, con
   if constexpr (requires { p.needs_mma(); }) needs_mma = p.needs_mma();
   for (const Candidate<Problem>& candidate : candidates) {
     if (*pinned && std::strcmp(pinned, candidate.variant) != 0) continue;
-    const bool other_sums = needs_mma && !candidate.mma;
+    const bool other_sums = needs_mma && candidate.sums != Sums::mma;
     if (other_sums && !*pinned && count > 1) continue;  // a plan reports only the refusals on tensor cores
     const char* no = other_sums ? "no tensor cores" : candidate.refusal(p, arch);
     if (!no && !*pinned && candidate.is_slower) no = candidate.is_slower(p, arch);

@@ -140,7 +140,7 @@ bool read_from_peer(const Call& call, const Tensor& input, const Tensor& window)
   return true;
 }
 
-Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_axes, const Tensor& window) {
+Tensor argument_of(const Call& call, int axes, int window_axes, const Tensor& window) {
   if (window_axes == 0) return window;
   Tensor part = window;
   if (const Slice* slice = shards_of(call).slice) {
@@ -151,10 +151,9 @@ Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_a
   return part;
 }
 
-std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes, int window_axes,
-                                const std::vector<Tensor>& windows) {
+std::vector<Tensor> argument_of(const Call& call, int axes, int window_axes, const std::vector<Tensor>& windows) {
   std::vector<Tensor> parts;
-  for (const Tensor& window : windows) parts.push_back(argument_of(call, input, axes, window_axes, window));
+  for (const Tensor& window : windows) parts.push_back(argument_of(call, axes, window_axes, window));
   return parts;
 }
 

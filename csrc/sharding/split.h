@@ -27,11 +27,10 @@ using ShardCall = std::function<Tensor(Call& call, const Tensor& input)>;
 std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tensor>& shards, int64_t dim,
                               const std::optional<Sizes>& wanted, const ShardCall& function);
 
-// An argument of a call on `input`. Windows have `window_axes` dimensions, and before them none, B, or B and C. They
+// An argument of a call on a part. Windows have `window_axes` dimensions, and before them none, B, or B and C. They
 // are cut with the image along batch or channels.
-Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_axes, const Tensor& window);
-std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes, int window_axes,
-                                const std::vector<Tensor>& windows);
+Tensor argument_of(const Call& call, int axes, int window_axes, const Tensor& window);
+std::vector<Tensor> argument_of(const Call& call, int axes, int window_axes, const std::vector<Tensor>& windows);
 // Lets kernels on the input's device read a window on another GPU in place: the device waits until the window is ready.
 // False: they cannot or should not do so. A part with its own launch graph also gets false, since that graph does not
 // know the other shards' streams.
@@ -39,7 +38,7 @@ bool read_from_peer(const Call& call, const Tensor& input, const Tensor& window)
 // The window on the input's GPU: a copy if the window is on another GPU.
 Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window);
 template <typename T>
-const T& argument_of(const Call&, const Tensor&, int, int, const T& argument) {
+const T& argument_of(const Call&, int, int, const T& argument) {
   return argument;
 }
 

@@ -16,7 +16,7 @@ using std::fmaf;
 #include "core/geometry.h"
 #include "core/peer_rows.h"
 #include "core/plan.h"
-#include "core/tile.h"
+#include "core/tile_order.h"
 #include "core/tma.h"
 #define __CUDACC__  // what is a kernel's in it
 #include "kernels/separable2d/shared/taps.h"

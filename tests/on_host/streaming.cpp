@@ -156,7 +156,7 @@ bool check(const Case& k) {
   if (wrong.empty() && !kKernels.contains(name)) wrong = "no such kernel here";
   if (wrong.empty()) {
     const auto& config = own_config<ChainConfig>(planned);
-    const StreamingShape& s = config.chain.streaming;
+    const StreamingStrip& s = config.chain.streaming;
     const int bytes = size_of(p.in.dtype);
     PackedTaps packed{};
     config.chain.pack(p, packed);

@@ -29,7 +29,7 @@ struct Wrong {
 // The kernel, but that its first thread looks at the planes instead of filtering them.
 template <int K, bool kWide, bool kPatched, typename Map>
 void look(Map map, Map side, VolumeArgs a, Wrong* wrong) {
-  constexpr VolumeTile S = streaming_shape(4, K, kWide, kPatched);
+  constexpr VolumeTile S = volume_tile(4, K, kWide, kPatched);
   constexpr int R = K / 2;
   using At = direct3d::RingStage<float, K, S>;
   static Patches<K, S.rows_in(K)> patches;

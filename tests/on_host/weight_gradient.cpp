@@ -34,7 +34,7 @@ const std::map<std::string, Kernel> kKernels = {
 };
 
 struct Case {
-  int64_t n, c, multiplier, h, w, kh, kw, step_y, step_x, pad_y, pad_x;
+  int64_t n, c, multiplier, h, w, kh, kw, stride_y, stride_x, pad_y, pad_x;
   bool inner;
   int64_t fewer_rows = 0, fewer_columns = 0;  // outputs that are not there
 };
@@ -99,13 +99,13 @@ bool check(const Case& k, int multiprocessors, bool infinite) {
   std::normal_distribution<float> normal;
   std::vector<float> pixels, numbers, weight(k.c * k.multiplier * k.kh * k.kw, NAN), bias(k.c * k.multiplier, NAN);
   const Image in = image_of(pixels, k.n, k.c, k.h, k.w, k.inner);
-  const int64_t rows = (k.h + 2 * k.pad_y - k.kh) / k.step_y + 1, columns = (k.w + 2 * k.pad_x - k.kw) / k.step_x + 1;
+  const int64_t rows = (k.h + 2 * k.pad_y - k.kh) / k.stride_y + 1, columns = (k.w + 2 * k.pad_x - k.kw) / k.stride_x + 1;
   const Image grad =
       image_of(numbers, k.n, k.c * k.multiplier, rows - k.fewer_rows, columns - k.fewer_columns, k.inner);
   for (float& x : pixels) x = normal(make);
   for (float& x : numbers) x = normal(make);
   if (infinite) at(in, 0, k.c - 1, 0, 0) = INFINITY;
-  const Placement place{.pad_y = k.pad_y, .pad_x = k.pad_x, .stride_y = k.step_y, .stride_x = k.step_x};
+  const Placement place{.pad_y = k.pad_y, .pad_x = k.pad_x, .stride_y = k.stride_y, .stride_x = k.stride_x};
   const WeightGradient p{in, grad, weight.data(), bias.data(), k.kh, k.kw, place};
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = multiprocessors};
   const Plan plan = choose(kCandidates, p, arch, "", Plan{.algorithm = "weight_gradient"});

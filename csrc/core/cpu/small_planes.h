@@ -1,4 +1,4 @@
-// Small planes that the CPU filters together, one plane in each lane (core/cpu/turn.h).
+// Small planes that the CPU filters together, one plane in each lane (core/cpu/transpose.h).
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ inline int64_t planes_together(const Image& in, const Image& out) {
 }
 
 // `together` planes of an image, turned, as the interleaved channels of one image of another dtype.
-inline Image turned(Image image, int64_t together, Dtype dtype, void* data = nullptr) {
+inline Image transposed(Image image, int64_t together, Dtype dtype, void* data = nullptr) {
   image.data = data, image.dtype = dtype, image.n = 1, image.c = together;
   image.stride_n = image.stride_d = 0, image.stride_c = 1;
   image.stride_w = together, image.stride_h = together * image.w;

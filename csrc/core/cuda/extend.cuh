@@ -7,21 +7,21 @@
 
 namespace torch_conv {
 
-// The origin of a block's box: its element (0, 0) is element (y, x) of a plane.
-struct BoxOrigin {
+// The origin of a block's box in shared memory: its element (0, 0) is element (y, x) of a plane.
+struct SharedOrigin {
   int y, x;
 };
 
-// A box whose rows start `pitch` elements apart.
+// A box in shared memory whose rows start `pitch` elements apart.
 template <typename T>
-struct PitchedBox {
+struct SharedTile {
   T* data;
   int pitch;
   __device__ __forceinline__ T* row(int r) const { return data + r * pitch; }
 };
 
-// Rows [top, bottom) and columns [left, right) of a box.
-struct BoxPart {
+// Rows [top, bottom) and columns [left, right) of a box in shared memory.
+struct SharedPart {
   int top, bottom, left, right;
 };
 
@@ -61,9 +61,9 @@ struct PixelValues {
 // then whole rows. The function reads repeated elements from the box if they are there, else from the image or the
 // neighbour shards. All threads of the block call it, after the box is written. There is a barrier inside; the caller
 // needs one after it.
-template <int kThreads, class Box, typename T, class Rows>
-__device__ __forceinline__ void extend_box(const Box& box, BoxPart part, BoxOrigin at, const T* plane, int64_t stride_h,
-                                           int h, int w, Border border, T outside, const Rows& rows,
+template <int kThreads, class SharedRows, typename T, class Rows>
+__device__ __forceinline__ void extend_box(const SharedRows& box, SharedPart part, SharedOrigin at, const T* plane,
+                                           int64_t stride_h, int h, int w, Border border, T outside, const Rows& rows,
                                            PixelValues pixels = {}) {
   const int top = min(max(-at.y, part.top), part.bottom), bottom = min(max(h - at.y, top), part.bottom);
   const int left = min(max(-at.x, part.left), part.right), right = min(max(w - at.x, left), part.right);

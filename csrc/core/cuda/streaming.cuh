@@ -94,7 +94,7 @@ constexpr unsigned kFar = 0xfffe;    // an element of the plane that is not in t
 // rows inside the in_h x in_w plane, then whole rows. Returns their number. Neighbouring lanes patch neighbouring
 // elements. An entry of the list is entry(patch, the source's row, its column in the plane).
 template <auto S, class List, class Entry>
-__device__ __forceinline__ int list_border(List* list, BoxOrigin at, int left, int h, int w, int in_h, int in_w,
+__device__ __forceinline__ int list_border(List* list, SharedOrigin at, int left, int h, int w, int in_h, int in_w,
                                            Border border, const Entry& entry) {
   const int x0 = at.x + left;
   const int above = min(max(-at.y, 0), h), below = min(max(at.y + h - in_h, 0), h - above), inside = h - above - below;

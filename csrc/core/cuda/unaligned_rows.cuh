@@ -4,7 +4,7 @@
 #include "core/cuda/async_copy.cuh"
 #include "core/cuda/unroll.cuh"
 #include "core/geometry.h"
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv {
 

@@ -21,7 +21,7 @@ struct Properties {
   int64_t multiple;
 };
 constexpr Properties properties_of(const Row& r) {
-  return {{r.device, r.axes, r.kind, r.layout, r.type, r.steps, r.border, r.shape},
+  return {{r.device, r.axes, r.kind, r.layout, r.type, r.spacing, r.border, r.shape},
           {r.window, r.outputs, r.channels, r.side, r.short_side, r.values},
           r.multiple};
 }
@@ -69,9 +69,9 @@ Properties properties_of(const Convolution& c) {
   }
   const int64_t channels = c.weight[1] * c.groups;
   const int kind = c.weight[1] > 1 ? few : c.groups > 1 ? depthwise : single;
-  const int steps = above_1(c.stride) ? strided : above_1(c.dilation) ? dilated : unit;
+  const int spacing = above_1(c.stride) ? strided : above_1(c.dilation) ? dilated : unit;
   const bool inner = c.strides[dims - axes - 1] == 1 && c.strides[dims - 1] != 1;
-  return {{c.device, 1 << (axes - 1), kind, inner ? channels_last : channels_first, type_of(c.dtype), steps,
+  return {{c.device, 1 << (axes - 1), kind, inner ? channels_last : channels_first, type_of(c.dtype), spacing,
            c.padding_mode == "zeros" ? zeros : other_borders, shape_of(axes, kd, kh, kw)},
           {window, outputs, just(channels), side, short_side, values},
           channels};
@@ -121,7 +121,7 @@ std::string sentence_of(const Row& r) {
            names(r.kind, {"depthwise", "one channel", "few channels"}),
            names(r.layout, {"channels first", "channels last"}),
            names(r.type, {"float32", "float16", "bfloat16", "float64"}),
-           names(r.steps, {"steps of 1", "strided", "dilated"}, true),
+           names(r.spacing, {"steps of 1", "strided", "dilated"}, true),
            names(r.border, {"zeros outside", "other borders"}, true),
            r.axes == volumes
                ? names(r.shape, {"3x3x3, 5x5x5 and 7x7x7", "kx1x1", "1xkxk", "other windows", "cubes of other sides"})

@@ -42,7 +42,7 @@ const char* low_rank_refusal(const Tensor& kernel, const Extent& window) {
   return nullptr;
 }
 
-bool is_stage(const Direct& p) {
+bool serves_as_stage(const Direct& p) {
   const auto same = [](int64_t in, int64_t out, int64_t k, int64_t pad) { return pad == k / 2 && out == in; };
   const auto valid = [](int64_t in, int64_t out, int64_t k, int64_t pad) { return pad == 0 && out == in - k + 1; };
   const auto along_both = [&](const auto& rule) {
@@ -60,7 +60,7 @@ struct Term {
 // The terms and their sum in one launch, where a kernel family serves it.
 bool run_as_stage(Call& call, const Target& target, const Direct& p, const std::vector<Term>& terms) {
   const int count = int(terms.size());
-  if (count == 1 || count > Stage::kMost || !is_stage(p)) return false;
+  if (count == 1 || count > Stage::kMost || !serves_as_stage(p)) return false;
   Stage stage{.windows = count, .kh = p.kh, .kw = p.kw, .point = Point::sum};
   for (int r = 0; r < count; ++r) stage.taps_y[r] = terms[r].y.taps, stage.taps_x[r] = terms[r].x.taps;
   return run_in_one_launch(call, target, Fused::of(stage, p.in, p.out, p.place, p.out.h < p.in.h));

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "dispatch/dispatch.h"
-#include "dispatch/filter/low_rank.h"
+#include "dispatch/filter/factorize.h"
 #include "dispatch/windows.h"
 
 namespace torch_conv {
@@ -35,7 +35,7 @@ const char* low_rank_refusal(const Tensor& kernel, const Extent& window);
 
 // Whether a stage of a chain computes the filter. Its windows are odd. Every pixel is the middle of a window, or every
 // window is inside the image.
-bool is_stage(const Direct& problem);
+bool serves_as_stage(const Direct& problem);
 
 // `problem` is the problem of the direct kernel families, and `window` is in host memory. Normalized 'skip' needs
 // rank 1.

@@ -231,7 +231,7 @@ FilterSize filter_size(const Direct& p, const Target& target) {
           .image = p.in.dtype,
           .cuda = cuda,
           .mma = (planes || hwc) && half && target.arch().bulk_copy,
-          .one_launch = planes && small && is_stage(p)};
+          .one_launch = planes && small && serves_as_stage(p)};
 }
 
 }  // namespace torch_conv

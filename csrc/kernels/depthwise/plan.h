@@ -27,16 +27,16 @@ constexpr Candidate<Depthwise> kGeneral{"general", general_refusal, general_is_s
 constexpr const char* kVariantOfFilters = "channels_mma";
 
 constexpr Candidate<Depthwise> kCandidates[] = {
-    {"rows_mma", rows_mma_refusal, rows_mma_is_slower, configure_rows_mma, launch_rows_mma, true},
+    {"rows_mma", rows_mma_refusal, rows_mma_is_slower, configure_rows_mma, launch_rows_mma, Sums::mma},
     {"rows", rows_refusal, nullptr, configure_rows, launch_rows},
-    {"planes_mma", planes_mma_refusal, planes_mma_is_slower, configure_planes_mma, launch_planes_mma, true},
-    {"large_mma", large_mma_refusal, large_mma_is_slower, configure_large_mma, launch_large_mma, true},
+    {"planes_mma", planes_mma_refusal, planes_mma_is_slower, configure_planes_mma, launch_planes_mma, Sums::mma},
+    {"large_mma", large_mma_refusal, large_mma_is_slower, configure_large_mma, launch_large_mma, Sums::mma},
     {"warps", warps_refusal, warps_is_slower, configure_warps, launch_warps},
     {"planes", planes_refusal, nullptr, configure_planes, launch_planes},
     {"large", large_refusal, large_is_slower, configure_large, launch_large},
     {"tiles", tiles_refusal, tiles_is_slower, configure_tiles, launch_tiles},
     {kVariantOfFilters, channels_mma_refusal, channels_mma_is_slower, configure_channels_mma, launch_channels_mma,
-     true},
+     Sums::mma},
     {"channels_tma", channels_tma_refusal, channels_bulk_is_slower, configure_channels_tma, launch_channels_tma},
     {"channels_rows", channels_rows_refusal, channels_bulk_is_slower, configure_channels_rows, launch_channels_rows},
     {"channels", channels_refusal, nullptr, configure_channels, launch_channels},

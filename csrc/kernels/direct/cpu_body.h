@@ -4,7 +4,7 @@
 // core/cpu/correlate.h. A block of rows streams along z. A ring of planes keeps converted rows, extended by the border,
 // until the window has passed.
 
-#include "core/cpu/turn.h"
+#include "core/cpu/transpose.h"
 
 template <typename A>
 class DirectRows {
@@ -105,13 +105,13 @@ class DirectRows {
   // Locates the planes under the windows of output plane z: all planes, or with Border::skip the planes inside.
   void locate_planes(int64_t z) {
     const Placement& place = p_.place;
-    const int64_t first = z * place.stride_z - place.pad_z, step = place.dilation_z;
+    const int64_t first = z * place.stride_z - place.pad_z, dilation = place.dilation_z;
     const bool skip = place.border == Border::skip;
-    const Range inside = skip ? positions_inside({0, p_.kd}, first, step, p_.in.d) : Range{0, p_.kd};
+    const Range inside = skip ? positions_inside({0, p_.kd}, first, dilation, p_.in.d) : Range{0, p_.kd};
     under_.clear();
     for (int64_t ci = 0; ci < inputs_; ++ci)
       for (int64_t l = inside.begin; l < inside.end; ++l) {
-        const int64_t at = first + l * step;
+        const int64_t at = first + l * dilation;
         auto plane = in_.plane(n_, channel_in_ + ci, at, 0);
         plane.position =
             ci * planes_.slots + (planes_.slots == p_.in.d ? std::max<int64_t>(plane.z, 0) : planes_.slot(at, l));
@@ -168,13 +168,13 @@ class DirectRows {
 
   // Locates `count` input rows from `first` on, in steps of the dilation, of every plane under the window.
   void locate_rows(int64_t first, int64_t count) {
-    const int64_t step = p_.place.dilation_y, slot_step = rows_.reused ? step : 1;
+    const int64_t dilation = p_.place.dilation_y, slot_step = rows_.reused ? dilation : 1;
     pointers_.resize(std::max<size_t>(pointers_.size(), under_.size() * count));
     const A** to = pointers_.data();
     const int64_t first_slot = rows_.slot(first, 0);
     for (const auto& plane : under_)
       for (int64_t q = 0, slot = first_slot; q < count; ++q) {
-        *to++ = in_.row(plane, first + q * step, slot);
+        *to++ = in_.row(plane, first + q * dilation, slot);
         slot += slot_step;
         if (slot >= rows_.slots) slot -= rows_.slots;
       }
@@ -190,9 +190,9 @@ class DirectRows {
 
   // Computes one output row whose windows have taps outside the image, which Border::skip leaves out.
   void edge_row(int64_t y, const A* ones) {
-    const int64_t first = y * p_.place.stride_y - p_.place.pad_y, step = p_.place.dilation_y;
-    const Range inside = positions_inside({0, p_.kh}, first, step, p_.in.h);
-    locate_rows(first + inside.begin * step, inside.size());
+    const int64_t first = y * p_.place.stride_y - p_.place.pad_y, dilation = p_.place.dilation_y;
+    const Range inside = positions_inside({0, p_.kh}, first, dilation, p_.in.h);
+    locate_rows(first + inside.begin * dilation, inside.size());
     edge_weights_.resize(std::max<size_t>(edge_weights_.size(), out_.length() + kLanes<A>));
     for (int64_t co = 0; co < outputs_; ++co) {
       const CpuWindow<A>& w = windows_[co];
@@ -248,7 +248,7 @@ void direct_block_units(const Direct& p, const Plan& plan, Range units) {
   const auto& blocks = *std::any_cast<direct::TransposedBlocks>(&plan.config);
   Direct one = p;
   one.groups = blocks.together;
-  each_turned_block<A>(one, blocks.together, units, [&](const Direct& q) {
+  each_transposed_block<A>(one, blocks.together, units, [&](const Direct& q) {
     direct_units<A>(q, blocks.plan, {0, blocks.plan.blocks});
   });
 }

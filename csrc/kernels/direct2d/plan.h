@@ -14,7 +14,7 @@ namespace torch_conv::direct2d {
 
 constexpr Candidate<Direct> kCandidates[] = {
     {"reg", reg_refusal, reg_is_slower, configure_reg, launch_reg},
-    {"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma, true},
+    {"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma, Sums::mma},
     {"tile_groups", tile_groups_refusal, tile_groups_is_slower, configure_tile_groups, launch_tile},
     {"tile_own", tile_own_refusal, tile_own_is_slower, configure_tile_own, launch_tile},
     {"tile_tma", tile_tma_refusal, wide_window_is_slower, configure_tile_tma, launch_tile},

@@ -5,7 +5,7 @@
 
 #include "core/geometry.h"
 #include "core/shard_planes.h"
-#include "core/tile.h"
+#include "core/tile_order.h"
 #include "core/tma.h"
 #include "kernels/fused/stages.h"
 
@@ -62,7 +62,7 @@ constexpr TileShape tile_shape(int bytes) {
 
 // ---- STREAMING: one stage; a block is one warp, which streams down a strip of 32 * columns pixels
 
-struct StreamingShape {
+struct StreamingStrip {
   int columns;  // of a lane
   int rows;     // of a box
   int stages;   // boxes in shared memory
@@ -86,7 +86,7 @@ constexpr bool kFitsStreaming = P::count == 1 && P::stride == 1 && P::Start::kin
 
 // Measured on one NVIDIA H200, % of the byte floor at 4096^2 / 8192^2, float32, reflect, two windows.
 template <class P>
-constexpr StreamingShape streaming_shape(int bytes) {
+constexpr StreamingStrip streaming_strip(int bytes) {
   // 9 taps: boxes of 8 rows that start on 128 bytes 77 / 82; 4 rows on 64 75 / 82; 12 blocks 75 / 77.
   if (P::halo == 4)
     return {.columns = 4, .rows = 8, .stages = 2, .align = 128 / bytes, .radius = P::halo, .blocks = 16};

@@ -68,7 +68,7 @@ std::string text_of(Pipeline<Stage, Later...>) {
 inline float tap(const Taps& taps, int i) { return static_cast<const float*>(taps.data)[i]; }
 
 template <class S>
-bool is_stage(const Stage& s) {
+bool computes(const Stage& s) {
   if (s.point != S::kind || s.windows != S::windows || s.kh != S::K || s.kw != S::K) return false;
   for (int i = 0; i < s.windows; ++i) {
     if (S::shared_taps && (s.taps_x[i].data != s.taps_x[0].data || s.taps_y[i].data != s.taps_y[0].data)) return false;
@@ -84,7 +84,7 @@ bool is_stage(const Stage& s) {
 template <class... Stages>
 bool is_pipeline(Pipeline<Stages...>, const Fused& p) {
   const Stage* s = p.stages;
-  return p.count == sizeof...(Stages) && p.stride == Pipeline<Stages...>::stride && (is_stage<Stages>(*s++) && ...);
+  return p.count == sizeof...(Stages) && p.stride == Pipeline<Stages...>::stride && (computes<Stages>(*s++) && ...);
 }
 
 // The taps that stages read at run time, one stage after another.
@@ -112,7 +112,7 @@ struct Chain {
   int count, halo, first_radius, stride;  // see Pipeline
   bool thins, extends_rows;
   bool fits_streaming;
-  StreamingShape streaming;
+  StreamingStrip streaming;
   void (*pack)(const Fused&, PackedTaps&);
 };
 
@@ -130,7 +130,7 @@ Chain chain_of(Pipeline<Stages...>, int bytes) {
           .thins = P::thins,
           .extends_rows = P::extends_rows,
           .fits_streaming = kFitsStreaming<P>,
-          .streaming = streaming_shape<P>(bytes),
+          .streaming = streaming_strip<P>(bytes),
           .pack = pack_pipeline<Stages...>};
 }
 

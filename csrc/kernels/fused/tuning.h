@@ -12,7 +12,7 @@ namespace torch_conv::fused {
 //     9 taps, 16 rows           49    49
 //     13 taps, 24 rows          65    74
 inline const char* streaming_is_slower(const Fused& p, const Arch& arch) {
-  const StreamingShape shape = find_chain(p)->streaming;
+  const StreamingStrip shape = find_chain(p)->streaming;
   const bool slower = shape.height(streaming_boxes(p, shape, arch)) < 4 * shape.radius;
   return slower ? "tiles are faster on small images" : nullptr;
 }

@@ -4,7 +4,7 @@
 // Mostly no cell is marked, and the marks are all that is read.
 #pragma once
 
-#include "core/cuda/general.cuh"
+#include "core/cuda/general_window.cuh"
 #include "core/cuda/store.cuh"
 #include "kernels/overlap_save/params.h"
 

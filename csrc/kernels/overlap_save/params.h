@@ -3,7 +3,7 @@
 
 #include "core/problem.h"
 #include "core/ranges.h"
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::overlap_save {
 

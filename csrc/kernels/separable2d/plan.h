@@ -15,7 +15,7 @@ namespace torch_conv::separable2d {
 // STRIP serves planes that RING refuses: before compute capability 9.0, 16-bit floats and bytes with few taps, and
 // windows whose ring exceeds shared memory.
 constexpr Candidate<Separable> kCandidates[] = {
-    {"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma, true},
+    {"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma, Sums::mma},
     {"ring", ring_refusal, ring_is_slower, configure_ring_bulk, launch_ring},
     {"ring_unaligned", ring_unaligned_refusal, ring_unaligned_is_slower, configure_ring_unaligned, launch_ring},
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma, launch_tile},

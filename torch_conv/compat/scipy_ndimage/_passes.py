@@ -26,7 +26,7 @@ class Line(NamedTuple):
     origin: Any = 0
 
 
-class Box(NamedTuple):
+class BoxPass(NamedTuple):
     """One pass: the mean of `size` pixels along an axis."""
 
     size: Any
@@ -56,7 +56,7 @@ def line_passes(image: Image, lines: Sequence[Line], kind: Kind, cval: float) ->
     return image
 
 
-def box_passes(image: Image, boxes: Sequence[Box], kind: Kind, cval: float) -> Image:
+def box_passes(image: Image, boxes: Sequence[BoxPass], kind: Kind, cval: float) -> Image:
     """The image's means along one axis after the other; every pass is stored as `kind`."""
     passes = []
     for size, axis, mode, origin in boxes:

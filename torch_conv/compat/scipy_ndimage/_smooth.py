@@ -6,7 +6,7 @@ from typing import Any
 
 from torch_conv.compat.scipy_ndimage._arrays import border_value, copied, image_of, target_of
 from torch_conv.compat.scipy_ndimage._passes import (
-    Box,
+    BoxPass,
     Line,
     axes_of,
     box_passes,
@@ -146,7 +146,7 @@ def uniform_filter1d(
     image = image_of("uniform_filter1d", input)
     target = target_of("uniform_filter1d", output, image)
     value = border_value("uniform_filter1d", cval)
-    return target.take(box_passes(image, [Box(size, axis, mode, origin)], target.kind, value).values)
+    return target.take(box_passes(image, [BoxPass(size, axis, mode, origin)], target.kind, value).values)
 
 
 def uniform_filter(
@@ -197,5 +197,5 @@ def uniform_filter(
     passes = [each for each in zip(dims, *settings, strict=True) if each[1] > 1]
     if not passes:
         return target.take(copied(image, target.kind))
-    boxes = [Box(int(size), axis, mode, origin) for axis, size, origin, mode in passes]
+    boxes = [BoxPass(int(size), axis, mode, origin) for axis, size, origin, mode in passes]
     return target.take(box_passes(image, boxes, target.kind, value).values)

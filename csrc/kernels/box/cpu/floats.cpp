@@ -10,7 +10,7 @@
 #include "core/cpu/strips.h"
 #include "core/parallel.h"
 #include "kernels/box/order.h"
-#include "kernels/box/reads.h"
+#include "kernels/box/read_counts.h"
 
 namespace torch_conv::box {
 
@@ -42,14 +42,14 @@ static DepthPieces depth_pieces(const BoxDepth& p, const Plan& plan) {
 
 // The problem along z, of an image whose rows are planes.
 static Box along_depth(const BoxDepth& p) {
-  const auto turned = [](Image x) {
+  const auto planes_as_rows = [](Image x) {
     x.h = x.d, x.stride_h = x.stride_d, x.d = 1;
     return x;
   };
   Placement place = p.place;
   place.pad_y = p.place.pad_z, place.pad_z = place.pad_x = 0, place.value = p.outside;
-  return {.in = turned(p.sums),
-          .out = turned(p.out),
+  return {.in = planes_as_rows(p.sums),
+          .out = planes_as_rows(p.out),
           .kh = p.kd,
           .kw = 1,
           .scale = p.scale,

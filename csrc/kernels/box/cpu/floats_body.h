@@ -65,7 +65,7 @@ class BoxGroups {
   void section(Range y, Range x) {
     x_ = x;
     out_.open(n_, 0, x);
-    place_columns();
+    locate_columns();
     const int64_t above = box::position_in_group(p_.first_row + y.begin);
     if (!far_h_) first_blocks(y.begin - above);
     for (int64_t top = y.begin - above; top < y.end; top += kRows) {
@@ -78,7 +78,7 @@ class BoxGroups {
 
   // The columns of the image that the outputs x_ read, and the positions of their sums. V's row j is v(j): it begins
   // `left_` elements into an extended row, unless the border repeats columns that are elsewhere.
-  void place_columns() {
+  void locate_columns() {
     const int64_t w = p_.in.w, first = x_.begin - p_.place.pad_x, end = x_.end - 1 - p_.place.pad_x + p_.kw;
     period_ = far_w_ ? 0 : box::row_period(p_, x_.size());
     long_ = box::is_long(p_, x_.size());

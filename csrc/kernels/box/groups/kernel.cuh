@@ -16,7 +16,7 @@
 
 #include "core/cuda/store.cuh"
 #include "kernels/box/groups/params.h"
-#include "kernels/box/reads.h"
+#include "kernels/box/read_counts.h"
 
 namespace torch_conv::box {
 

@@ -16,7 +16,7 @@ constexpr int columns_per_thread(int element_bytes) { return element_bytes == 8 
 
 // The shared memory of a streaming block, in this order: the ring of entering and leaving rows, two buffers of prefix
 // rows, and the totals of every warp's columns. With two buffers one barrier a chunk is enough.
-struct StreamingShape {
+struct StreamingBytes {
   int threads;
   int columns;  // tile and halo
   int ring_bytes, prefix_bytes, totals_bytes;
@@ -25,9 +25,9 @@ struct StreamingShape {
   constexpr int shared_bytes() const { return ring_bytes + prefix_bytes + totals_bytes; }
 };
 
-constexpr StreamingShape streaming_shape(int threads, int element_bytes, int sum_bytes, int chunk_rows = kChunkRows,
+constexpr StreamingBytes streaming_bytes(int threads, int element_bytes, int sum_bytes, int chunk_rows = kChunkRows,
                                          int stages = kStages) {
-  StreamingShape s{};
+  StreamingBytes s{};
   s.threads = threads;
   s.columns = threads * columns_per_thread(element_bytes);
   s.ring_bytes = stages * 2 * chunk_rows * s.columns * element_bytes;

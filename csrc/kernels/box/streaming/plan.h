@@ -20,7 +20,7 @@ constexpr int64_t streaming_threads(int64_t tile_w, int64_t kw, int element_byte
 // The widest block that the machine takes, 0 if none.
 inline int widest_block(const Arch& arch, int element_bytes, int sum_bytes) {
   int threads = kMaxThreads;
-  while (threads > 0 && streaming_shape(threads, element_bytes, sum_bytes).shared_bytes() > arch.shared_bytes)
+  while (threads > 0 && streaming_bytes(threads, element_bytes, sum_bytes).shared_bytes() > arch.shared_bytes)
     threads -= 32;
   return threads;
 }
@@ -60,15 +60,15 @@ inline StreamingTiles streaming_tiles(const Box& p, const Arch& arch) {
   for (int64_t tiles = first; tiles < first + 8; ++tiles) {
     const int64_t tile_w = std::min({width, widest, round_up(ceil_div(width, tiles), 32)});
     const int64_t tiles_x = ceil_div(width, tile_w);
-    const StreamingShape shape = streaming_shape(int(streaming_threads(tile_w, p.kw, size)), size, sum);
-    const int64_t resident = std::min(kMaxThreads / shape.threads, arch.shared_bytes / shape.shared_bytes());
+    const StreamingBytes block = streaming_bytes(int(streaming_threads(tile_w, p.kw, size)), size, sum);
+    const int64_t resident = std::min(kMaxThreads / block.threads, arch.shared_bytes / block.shared_bytes());
     for (int per_sm = 1; per_sm <= 8; ++per_sm) {
       const int64_t wanted = std::max<int64_t>(1, per_sm * arch.multiprocessors / (tiles_x * planes));
       const int64_t strip_h = std::min(height, round_up(ceil_div(height, wanted), kChunkRows));
       const int64_t share = ceil_div(tiles_x * planes * ceil_div(height, strip_h), arch.multiprocessors);
       const int64_t together = std::min(share, resident);
       const double cost = double(ceil_div(share, together)) * double(2 * strip_h + p.kh + kStartRows) *
-                          double(std::max(together * shape.columns, busy_columns));
+                          double(std::max(together * block.columns, busy_columns));
       if (best.tile_w == 0 || cost < best_cost) {
         best = {tile_w, strip_h};
         best_cost = cost;
@@ -79,7 +79,7 @@ inline StreamingTiles streaming_tiles(const Box& p, const Arch& arch) {
 }
 
 inline int shared_bytes_without_carry(const Box& p, int threads) {
-  return streaming_shape(threads, size_of(p.in.dtype), sum_bytes(p)).shared_bytes();
+  return streaming_bytes(threads, size_of(p.in.dtype), sum_bytes(p)).shared_bytes();
 }
 
 // Shared memory of a planned streaming kernel. Blocks whose border repeats columns get a buffer for the column sums

@@ -82,7 +82,7 @@ struct StripArgs {
   int tile_w, tile_h, tiles, segments;
   int phase;               // rows of the first group before the first output
   int blocks;              // of 8 rows, between the first and the last 8 rows of a window
-  int lanes;               // threads with columns, of whole warps: places in the rings
+  int lanes;               // threads with columns, of whole warps: columns of the rings
   float area_hi, area_lo;  // of a mean; of a sum 1 and the smallest number: its bits stay
   double outside;
   Border border;

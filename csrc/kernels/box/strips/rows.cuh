@@ -93,8 +93,8 @@ struct RowStore {
     if (!a.aligned_out) {
 #pragma unroll 4
       for (int i = 0; i < 32; ++i) {
-        const Column place = column(32 * i + lane);
-        one(place.to, finish(row[i * kChunkPitch + lane], place.x), place.left > 0);
+        const Column at = column(32 * i + lane);
+        one(at.to, finish(row[i * kChunkPitch + lane], at.x), at.left > 0);
       }
       return;
     }
@@ -103,17 +103,17 @@ struct RowStore {
     // Quad by quad: all read before the first is stored took 204 us instead of 191 (float32 8192^2, 63x63).
 #pragma unroll
     for (int q = 0; q < 8; ++q) {
-      const Column place = column(128 * q + 4 * lane);
+      const Column at = column(128 * q + 4 * lane);
       const Quad v = *reinterpret_cast<const Quad*>(from + q * 4 * kChunkPitch);
-      const int x = place.x;
-      quad(place.to, {finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)}, place.left >= 4);
-      has_partial = has_partial || (place.left > 0 && place.left < 4);
+      const int x = at.x;
+      quad(at.to, {finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)}, at.left >= 4);
+      has_partial = has_partial || (at.left > 0 && at.left < 4);
     }
     if (!__any_sync(0xffffffff, has_partial)) return;
     for (int q = 0; q < 8; ++q) {
-      const Column place = column(128 * q + 4 * lane);
-      for (int v = 0; place.left < 4 && v < place.left; ++v)
-        place.to[v] = from_acc<Out>(finish(from[q * 4 * kChunkPitch + v], place.x + v));
+      const Column at = column(128 * q + 4 * lane);
+      for (int v = 0; at.left < 4 && v < at.left; ++v)
+        at.to[v] = from_acc<Out>(finish(from[q * 4 * kChunkPitch + v], at.x + v));
     }
   }
 
@@ -137,7 +137,7 @@ struct RowStore {
   }
 
   // Number i of a row of pixels: its channel's subtile holds its sum.
-  __device__ __forceinline__ int place(int i) const { return in_row(i % C * a.pitch + i / C); }
+  __device__ __forceinline__ int offset_of(int i) const { return in_row(i % C * a.pitch + i / C); }
   __device__ __forceinline__ void pixels(const float* row, int lane) const {
     const int valid = strip.only_subtile.valid * C, behind = this->behind();
     const int vectors_end = kUnaligned ? valid - 3 : a.aligned_out ? valid & ~3 : 0;  // vectors start before it
@@ -149,8 +149,8 @@ struct RowStore {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int i = 128 * first + 4 * lane + e;
-          // Numbers before the row's first one have places, too: those of 128 pixels on, 4 chunks back.
-          at[e] = kUnaligned ? place(i - behind + 128 * C) - 4 * kChunkPitch : place(i);
+          // Numbers before the row's first one have offsets, too: those of 128 pixels on, 4 chunks back.
+          at[e] = kUnaligned ? offset_of(i - behind + 128 * C) - 4 * kChunkPitch : offset_of(i);
         }
 #pragma unroll
         for (int q = first; q < 8; q += C) {
@@ -168,11 +168,11 @@ struct RowStore {
     }
     if constexpr (kUnaligned) {
       const int i = beside_vectors(lane, valid, behind);
-      if (i >= 0) one(out + i, finish(row[place(i)], strip.only_subtile.x + i / C), true);
+      if (i >= 0) one(out + i, finish(row[offset_of(i)], strip.only_subtile.x + i / C), true);
     } else {
 #pragma unroll 4
       for (int i = vectors_end + lane; i < valid; i += 32)
-        one(out + i, finish(row[place(i)], strip.only_subtile.x + i / C), true);
+        one(out + i, finish(row[offset_of(i)], strip.only_subtile.x + i / C), true);
     }
   }
 };

@@ -35,7 +35,7 @@ void finish_row(A* __restrict sums, const A* bias, int64_t bias_step, int64_t n,
     for (int64_t i = 0; i < n; ++i) sums[i] = activated<Activation::silu>(sums[i]);
 }
 
-inline char* place_of(const Signal& s, Dtype dtype, int64_t n, int64_t c, int64_t t) {
+inline char* element_of(const Signal& s, Dtype dtype, int64_t n, int64_t c, int64_t t) {
   return static_cast<char*>(s.data) + (n * s.stride_n + c * s.stride_c + t * s.stride_l) * size_of(dtype);
 }
 
@@ -87,9 +87,9 @@ void along_length(const CausalConv& p, const Plan& plan, Range units) {
     const int64_t begin = unit % tiles * tile, m = std::min(tile, p.l - begin);
     // `lack` of the k - 1 elements before the block precede the start.
     const int64_t lack = std::max<int64_t>(0, p.k - 1 - begin), have = p.k - 1 - lack;
-    if (p.before.data) read(place_of(p.before, p.dtype, n, c, begin), p.before.stride_l, lack, in.data());
+    if (p.before.data) read(element_of(p.before, p.dtype, n, c, begin), p.before.stride_l, lack, in.data());
     else std::fill_n(in.data(), lack, A(0));
-    read(place_of(p.x, p.dtype, n, c, begin - have), p.x.stride_l, have + m, in.data() + lack);
+    read(element_of(p.x, p.dtype, n, c, begin - have), p.x.stride_l, have + m, in.data() + lack);
     read_taps(static_cast<const char*>(p.weight) + c * p.k * size_of(p.weights), 1, p.k, taps.data());
     A bias = 0;
     if (p.bias) read_taps(static_cast<const char*>(p.bias) + c * size_of(p.weights), 1, 1, &bias);
@@ -99,7 +99,7 @@ void along_length(const CausalConv& p, const Plan& plan, Range units) {
     finish_row(sums.data(), &bias, 0, m, p.silu);
     if (numbers)
       for (int64_t i = 0; i < m; ++i) sums[i] = numbers[i] < 0 ? A(0) : sums[i];
-    write(sums.data(), m, place_of(p.out, p.dtype, n, c, begin), p.out.stride_l);
+    write(sums.data(), m, element_of(p.out, p.dtype, n, c, begin), p.out.stride_l);
   }
 }
 
@@ -133,8 +133,8 @@ void along_channels(const CausalConv& p, const Plan& plan, Range units) {
     const ChannelTaps<A> taps(p.weights, p.weight, p.bias, p.k, c, width);
     for (int64_t t = begin - (p.k - 1); t < end; ++t) {
       A* to = in.data() + (t - begin + p.k - 1) * pitch;
-      if (t >= 0) read(place_of(p.x, p.dtype, n, c, t), p.x.stride_c, width, to);
-      else if (p.before.data) read(place_of(p.before, p.dtype, n, c, t + p.k - 1), p.before.stride_c, width, to);
+      if (t >= 0) read(element_of(p.x, p.dtype, n, c, t), p.x.stride_c, width, to);
+      else if (p.before.data) read(element_of(p.before, p.dtype, n, c, t + p.k - 1), p.before.stride_c, width, to);
       else std::fill_n(to, width, A(0));
     }
     const int32_t* numbers = p.sequences ? p.sequences + n * p.l : nullptr;
@@ -147,7 +147,7 @@ void along_channels(const CausalConv& p, const Plan& plan, Range units) {
       channel_sums(rows.data(), taps.taps.data(), taps.pitch, p.k, width, sums.data());
       finish_row(sums.data(), taps.bias.data(), 1, width, p.silu);
       if (numbers && numbers[t] < 0) std::fill_n(sums.data(), width, A(0));
-      write(sums.data(), width, place_of(p.out, p.dtype, n, c, t), p.out.stride_c);
+      write(sums.data(), width, element_of(p.out, p.dtype, n, c, t), p.out.stride_c);
     }
   }
 }
@@ -160,9 +160,9 @@ void copy_elements(const char* from, int64_t from_step, char* to, int64_t to_ste
 
 // The position of element t of state and x, concatenated: x starts at 0.
 inline const char* state_or_x(const CausalUpdate& p, int64_t n, int64_t row, int64_t c, int64_t next, int64_t t) {
-  if (t >= 0) return place_of(p.x, p.dtype, n, c, t);
-  const int64_t place = next + t;  // next = state_l where the state is no ring
-  return place_of(p.state, p.dtype, row, c, place < 0 ? place + p.state_l : place);
+  if (t >= 0) return element_of(p.x, p.dtype, n, c, t);
+  const int64_t slot = next + t;  // next = state_l where the state is no ring
+  return element_of(p.state, p.dtype, row, c, slot < 0 ? slot + p.state_l : slot);
 }
 
 // Blocks of tile_w channels of every sample: the outputs, then the state.
@@ -178,7 +178,7 @@ void update_channels(const CausalUpdate& p, const Plan& plan, Range units) {
     const int64_t width = std::min<int64_t>(plan.tile_w, p.c - c), row = p.rows ? p.rows[n] : n;
     if (row < 0 || row >= p.states) {
       std::fill_n(sums.data(), width, A(0));
-      for (int64_t t = 0; t < p.l; ++t) write(sums.data(), width, place_of(p.out, p.dtype, n, c, t), p.out.stride_c);
+      for (int64_t t = 0; t < p.l; ++t) write(sums.data(), width, element_of(p.out, p.dtype, n, c, t), p.out.stride_c);
       continue;
     }
     const bool ring = p.used && p.state_l > 0;
@@ -192,17 +192,17 @@ void update_channels(const CausalUpdate& p, const Plan& plan, Range units) {
       for (int64_t j = 0; j < p.k; ++j) rows[j] = in.data() + (t + 1 + j) % p.k * pitch;
       channel_sums(rows.data(), taps.taps.data(), taps.pitch, p.k, width, sums.data());
       finish_row(sums.data(), taps.bias.data(), 1, width, p.silu);
-      write(sums.data(), width, place_of(p.out, p.dtype, n, c, t), p.out.stride_c);
+      write(sums.data(), width, element_of(p.out, p.dtype, n, c, t), p.out.stride_c);
     }
-    const auto move = [&](const char* from, int64_t from_step, int64_t place) {
-      char* to = place_of(p.state, p.dtype, row, c, place);
+    const auto move = [&](const char* from, int64_t from_step, int64_t slot) {
+      char* to = element_of(p.state, p.dtype, row, c, slot);
       const int64_t size = size_of(p.dtype);
       if (size == 2) copy_elements<uint16_t>(from, from_step, to, p.state.stride_c, width);
       else if (size == 4) copy_elements<uint32_t>(from, from_step, to, p.state.stride_c, width);
       else copy_elements<uint64_t>(from, from_step, to, p.state.stride_c, width);
     };
     for (int64_t t = 0; ring && t < p.l; ++t)
-      move(place_of(p.x, p.dtype, n, c, t), p.x.stride_c, (next + t) % p.state_l);
+      move(element_of(p.x, p.dtype, n, c, t), p.x.stride_c, (next + t) % p.state_l);
     for (int64_t i = 0; !p.used && i < p.state_l; ++i) {
       const int64_t t = i + p.l - p.state_l;
       move(state_or_x(p, n, row, c, next, t), t >= 0 ? p.x.stride_c : p.state.stride_c, i);

@@ -45,17 +45,17 @@ __global__ void __launch_bounds__(kStepThreads) causal_step(const __grid_constan
   T held[V * kSize], fresh[V], moved[V * kSize];
   memcpy(held, words, sizeof(held));
   memcpy(fresh, now, sizeof(fresh));
-  const auto place = [](int q, int j) { return size > 0 ? q * kSize + j : j * V + q; };
+  const auto offset_of = [](int q, int j) { return size > 0 ? q * kSize + j : j * V + q; };
 #pragma unroll
   for (int q = 0; q < V; ++q) {
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < K - 1; ++k)
-      sum = fmaf(to_acc<float>(window.taps[q * K + k]), to_acc<float>(held[place(q, kSize - (K - 1) + k)]), sum);
+      sum = fmaf(to_acc<float>(window.taps[q * K + k]), to_acc<float>(held[offset_of(q, kSize - (K - 1) + k)]), sum);
     sum = fmaf(to_acc<float>(window.taps[q * K + K - 1]), to_acc<float>(fresh[q]), sum);
     sums[q] = with_bias<T, silu>(sum, to_acc<float>(window.biases[q]));
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) moved[place(q, j)] = j + 1 < kSize ? held[place(q, j + 1)] : fresh[q];
+    for (int j = 0; j < kSize; ++j) moved[offset_of(q, j)] = j + 1 < kSize ? held[offset_of(q, j + 1)] : fresh[q];
   }
   store_pack_if(true, out, rounded<T>(sums));
 #pragma unroll

@@ -111,7 +111,8 @@ __global__ void __launch_bounds__(kChannelsThreads, s.resident)
       static_cast<const unsigned char*>(a.in) +
       (n * a.in_n + first_in + (x_block * a.x.stride - a.x.pad) * a.in_w + (y_block * a.y.stride - a.y.pad) * a.in_h) *
           int64_t(sizeof(T));
-  const unsigned next_x = a.x.step * unsigned(a.in_w) * sizeof(T), next_y = a.y.step * unsigned(a.in_h) * sizeof(T);
+  const unsigned next_x = a.x.dilation * unsigned(a.in_w) * sizeof(T),
+                 next_y = a.y.dilation * unsigned(a.in_h) * sizeof(T);
   unsigned at_in[kColumns];
   at_in[0] = ((x0 - x_block) * a.x.stride * unsigned(a.in_w) + (y0 - y_block) * a.y.stride * unsigned(a.in_h) +
               (c_in - first_in)) *
@@ -122,11 +123,11 @@ __global__ void __launch_bounds__(kChannelsThreads, s.resident)
   unsigned inside[(kColumns + 31) / 32] = {};
 #pragma unroll
   for (int q = 0; q < kColumns; ++q)
-    inside[q / 32] |= unsigned(has_outputs && unsigned(x_in + q * a.x.step) < unsigned(a.x.in)) << q % 32;
+    inside[q / 32] |= unsigned(has_outputs && unsigned(x_in + q * a.x.dilation) < unsigned(a.x.in)) << q % 32;
 
   Pack<V, T> pixels[kRows][kColumns];
   auto load_row = [&](int r) {
-    const int y = y_in + r * a.y.step;
+    const int y = y_in + r * a.y.dilation;
     const bool exists = unsigned(y) < unsigned(a.y.in);
 #pragma unroll
     for (int q = 0; q < kColumns; ++q)

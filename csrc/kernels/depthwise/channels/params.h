@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/problem.h"
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::depthwise {
 
@@ -21,11 +21,11 @@ struct ChannelsShape {
 
 constexpr int kChannelsThreads = 256;  // at most
 
-// One axis of the images. The outputs of a thread are `spread` apart, its inputs `step`.
+// One axis of the images. The outputs of a thread are `spread` apart, its inputs `dilation`.
 struct ChannelsAxis {
-  int in, out;          // pixels
-  int stride, pad;      // of the convolution
-  int step;             // dilation
+  int in, out;      // pixels
+  int stride, pad;  // of the convolution
+  int dilation;
   FastDivisor spread;   // dilation / gcd(stride, dilation)
   FastDivisor threads;  // of a block
   FastDivisor blocks;

@@ -124,7 +124,7 @@ inline const char* channels_refusal(const Depthwise& p, const Arch& arch) {
   };
   const auto pixels = [](const ChannelsAxis& a, int outputs, int window) {
     const int64_t end = (int64_t(a.threads.divisor) + a.spread.divisor) * outputs * a.spread.divisor;
-    return std::pair(end, end * a.stride + window * a.step);
+    return std::pair(end, end * a.stride + window * a.dilation);
   };
   const auto [outputs_y, inputs_y] = pixels(config.y, config.shape.ty, config.shape.kh);
   const auto [outputs_x, inputs_x] = pixels(config.x, config.shape.tx, config.shape.kw);

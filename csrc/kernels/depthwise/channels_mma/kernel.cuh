@@ -64,10 +64,10 @@ struct Maps {
 
 // A block's steps, from `begin` to `end`. Each warp takes full stages and fills free buffers of finished rows.
 template <typename T, ChannelsMmaPolicy tile, Activation kind>
-struct Block {
+struct BlockSteps {
   static constexpr ChannelsMmaPolicy t = tile;
   static constexpr int KH = t.kh, kStages = t.stages, kRows = t.rows(), kBuffers = t.kOutBuffers;
-  using ThisWarp = Warp<T, tile, kind>;
+  using ThisWarp = WarpSums<T, tile, kind>;
 
   const ChannelsMmaArgs& a;
   const Maps maps;
@@ -80,8 +80,8 @@ struct Block {
   ThisWarp warp;
   int turn = 0, fill = 0;  // the next stage and buffer, counted twice around: the second time with the other phase
 
-  __device__ __forceinline__ Block(const ChannelsMmaArgs& args, const Maps& copies, unsigned char* memory,
-                                   Shared<tile>& shared)
+  __device__ __forceinline__ BlockSteps(const ChannelsMmaArgs& args, const Maps& copies, unsigned char* memory,
+                                        Shared<tile>& shared)
       : a(args),
         maps(copies),
         stages(memory),
@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(tile.channels * 8, tile.resident)
   using namespace channels_mma;
   extern __shared__ __align__(1024) unsigned char channels_mma_stages[];
   __shared__ Shared<tile> shared;
-  Block<T, tile, kind> block(a, {in, above, out, first_out}, channels_mma_stages, shared);
+  BlockSteps<T, tile, kind> block(a, {in, above, out, first_out}, channels_mma_stages, shared);
   block.start();
   block.run();
 #endif

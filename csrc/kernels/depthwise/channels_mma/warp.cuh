@@ -87,7 +87,7 @@ __device__ __noinline__ void recompute(const Depthwise& p, unsigned char* stagin
 // A warp's sums and weights. Lane 4 g + q holds output g of a tile, of columns 2 q and 2 q + 1. The lane loads slots 2
 // q, 2 q + 1, 2 q + 8 and 2 q + 9 of column g.
 template <typename T, ChannelsMmaPolicy tile, Activation kind>
-struct Warp {
+struct WarpSums {
   static constexpr ChannelsMmaPolicy t = tile;
   static constexpr int kRows = t.rows(), kRowBytes = t.row_bytes();
   static constexpr unsigned kOnes = std::is_same_v<T, half_t> ? 0x3c003c00 : 0x3f803f80;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/problem.h"
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::depthwise {
 

@@ -70,10 +70,10 @@ inline const char* block_pairs_refusal(const Depthwise& p) {
 inline const char* strip_refusal(const Depthwise& p, int64_t most, int64_t most_of_two) {
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row are not contiguous";
   const Placement& at = p.place;
-  const int64_t k = p.kw, step = at.stride_x;
-  const bool steps = at.stride_y == step && at.dilation_y == 1 && at.dilation_x == 1;
-  const bool served = (k == 3 || k == 5 || k == 7) && k <= (step == 1 ? most : step == 2 ? most_of_two : 0);
-  return p.kh == k && steps && served ? nullptr : "a window without its own tile";
+  const int64_t k = p.kw, stride = at.stride_x;
+  const bool same_strides = at.stride_y == stride && at.dilation_y == 1 && at.dilation_x == 1;
+  const bool served = (k == 3 || k == 5 || k == 7) && k <= (stride == 1 ? most : stride == 2 ? most_of_two : 0);
+  return p.kh == k && same_strides && served ? nullptr : "a window without its own tile";
 }
 
 inline const char* plane_pairs_refusal(const Depthwise& p) {

@@ -72,19 +72,19 @@ class Planes {
     if (x.begin == x_.begin && x.end == x_.end) return;
     x_ = x;
     const Placement& place = p_.place;
-    const int64_t window_width = (p_.kw - 1) * place.dilation_x, step = place.stride_x;
-    const int64_t first = x.begin * step - place.pad_x, count = (x.size() - 1) * step + window_width + 1;
+    const int64_t window_width = (p_.kw - 1) * place.dilation_x, stride = place.stride_x;
+    const int64_t first = x.begin * stride - place.pad_x, count = (x.size() - 1) * stride + window_width + 1;
     const Range inside = positions_inside({0, count}, first, 1, p_.in.w);
     lead_ = inside.begin, pixels_ = inside.size(), from_ = first + inside.begin;
     // Tiles read beyond the end of the row by less than a register and by the width of a window.
-    segment_ = round_up(x.size() + window_width / step + 2 * kLanes<A>, 16);
-    phases_ = step == 2 ? 2 : std::min(step, window_width + 1);
+    segment_ = round_up(x.size() + window_width / stride + 2 * kLanes<A>, 16);
+    phases_ = stride == 2 ? 2 : std::min(stride, window_width + 1);
     for (int64_t j = 0; j < p_.kw; ++j) {
       const int64_t at = j * place.dilation_x;
-      offset_[j] = at % step * segment_ + at / step;
+      offset_[j] = at % stride * segment_ + at / stride;
     }
     pitch_ = phases_ * segment_;
-    line_size_ = step == 1 ? 0 : round_up(segment_ * step + 2 * kLanes<A>, 16);
+    line_size_ = stride == 1 ? 0 : round_up(segment_ * stride + 2 * kLanes<A>, 16);
     out_pitch_ = round_up(x.size() + 2 * kLanes<A>, 16);
     A* memory = buffer_.take((slots_ + 1) * pitch_ + line_size_ + rows_ * out_pitch_);
     std::fill_n(memory, (slots_ + 1) * pitch_ + line_size_, A(0));
@@ -112,9 +112,9 @@ class Planes {
 
   // Pixels f, f + stride, ... of the line become segment f.
   void deinterleave(A* to) const {
-    const int64_t step = p_.place.stride_x, used = segment_ - kLanes<A>;
+    const int64_t stride = p_.place.stride_x, used = segment_ - kLanes<A>;
     if constexpr (std::is_same_v<A, float>)
-      if (step == 2) {
+      if (stride == 2) {
         for (int64_t k = 0; k < used; k += kLanes<A>) {
           const Vec<A> a = load(line_ + 2 * k), b = load(line_ + 2 * k + kLanes<A>);
           store(to + k, __builtin_shuffle(a, b, kEven.words()));
@@ -123,7 +123,7 @@ class Planes {
         return;
       }
     for (int64_t f = 0; f < phases_; ++f)
-      for (int64_t k = 0; k < used; ++k) to[f * segment_ + k] = line_[f + k * step];
+      for (int64_t k = 0; k < used; ++k) to[f * segment_ + k] = line_[f + k * stride];
   }
 
   // Fills the ring with input rows first .. first + count, and points pointers_ to them.

@@ -155,7 +155,7 @@ struct Copies {
 // A warp has one channel of a group, or shares it with other warps. It reads unit `quad` of a pass and writes units 2 q
 // and 2 q + 1.
 template <typename T, PlanesMmaPolicy shape, Activation kind>
-struct Warp {
+struct WarpPlanes {
   static constexpr int KH = shape.kh, S = shape.rows, kLoad = shape.load, kBegin = shape.begin(), kEnd = shape.end();
   static constexpr int kShare = shape.warps, kRowsEach = (KH + kShare - 1) / kShare;
   static constexpr int kAhead = 2;  // rows: the compiler does not move loads across the stores of outputs
@@ -176,7 +176,7 @@ struct Warp {
   float bias;
   bool recompute_all;  // a tap is not finite
 
-  __device__ __forceinline__ Warp(const PlanesMmaArgs& args, int warp)
+  __device__ __forceinline__ WarpPlanes(const PlanesMmaArgs& args, int warp)
       : a(args),
         lane(threadIdx.x % 32),
         quad(lane / 4),
@@ -349,7 +349,7 @@ __global__ void __launch_bounds__(32 * shape.group * shape.warps, shape.resident
   // The shuffles let the compiler see that the numbers are the same in all lanes.
   int group = __shfl_sync(~0u, step / a.chunks, 0), chunk = step - group * a.chunks;
   Copies<T, shape> copies{a, stages, full, end, step, group, chunk};
-  Warp<T, shape, kind> warp(a, __shfl_sync(~0u, threadIdx.x / 32, 0));
+  WarpPlanes<T, shape, kind> warp(a, __shfl_sync(~0u, threadIdx.x / 32, 0));
   unsigned* const table =
       reinterpret_cast<unsigned*>(staged + 2 * stage_bytes_out) + warp.slot * (mma_table_bytes(shape.kh) / 4);
 

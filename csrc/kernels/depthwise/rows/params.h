@@ -1,7 +1,7 @@
 // ROWS: the template argument and the parameters of its kernels.
 #pragma once
 
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::depthwise {
 

@@ -1,7 +1,7 @@
 // ROWS_MMA: the parameters of its kernel.
 #pragma once
 
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::depthwise {
 

@@ -131,7 +131,7 @@ __device__ __forceinline__ void add_up_from_shared(const TilesArgs& a, const T* 
 
 // A block's tile of one plane, or its group of small planes.
 template <typename T, typename W, TilesPolicy S, Activation kind>
-struct Block {
+struct BlockPlanes {
   static constexpr int kTaps = S.kh * S.kw, PX = S.px, RY = S.ry, kThreads = S.threads;
 
   const TilesArgs& a;
@@ -144,7 +144,7 @@ struct Block {
   unsigned first_plane;
   int group;  // planes
 
-  __device__ __forceinline__ Block(const TilesArgs& args, unsigned char* memory)
+  __device__ __forceinline__ BlockPlanes(const TilesArgs& args, unsigned char* memory)
       : a(args),
         shared(memory),
         tile(reinterpret_cast<T*>(memory)),
@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(shape.threads, shape.resident)
     depthwise_tiles(const __grid_constant__ TilesArgs a, const __grid_constant__ TensorMap map) {
   extern __shared__ __align__(128) unsigned char tiles_shared[];
   [[maybe_unused]] __shared__ uint64_t full;
-  const tiles::Block<T, W, shape, kind> block(a, tiles_shared);
+  const tiles::BlockPlanes<T, W, shape, kind> block(a, tiles_shared);
   block.start(map, &full);
   __syncthreads();
   if constexpr (shape.load > 0) block.load_vectors();

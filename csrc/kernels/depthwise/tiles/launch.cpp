@@ -6,10 +6,10 @@
 namespace torch_conv::depthwise {
 
 void launch_tiles(const Depthwise& p, const Plan& plan, const Site& site) {
-  const TilesConfig& c = own_config<TilesConfig>(plan);
+  const TilesConfig& config = own_config<TilesConfig>(plan);
   const int pack = tma::pack_of(size_of(p.in.dtype));
   TensorMap map{};
-  if (c.shape.load == 0) map = tma::plane_map(p.in, c.pitch / pack, c.box_rows, pack);
+  if (config.policy.load == 0) map = tma::plane_map(p.in, config.pitch / pack, config.box_rows, pack);
   launch(plan, site,
          TilesArgs{.in = p.in.data,
                    .weight = p.weight,
@@ -30,27 +30,27 @@ void launch_tiles(const Depthwise& p, const Plan& plan, const Site& site) {
                    .out_w_size = int(p.out.w),
                    .pad_y = int(p.place.pad_y),
                    .pad_x = int(p.place.pad_x),
-                   .group = c.group,
-                   .tiles_x = c.tiles_x,
-                   .tiles_y = c.tiles_y,
-                   .tile_w = c.strips * c.shape.px,
-                   .tile_h = c.bands * c.shape.ry,
-                   .units = SmallDivisor::of(c.strips * c.bands),
-                   .strips = SmallDivisor::of(c.strips),
-                   .first_row = c.first_row,
-                   .first_column = c.first_column,
-                   .rows = c.rows,
-                   .vectors = SmallDivisor::of(c.vectors),
-                   .step_rows = plan.threads / std::max(1, c.vectors),
-                   .step_vectors = plan.threads % std::max(1, c.vectors),
-                   .lead = c.lead,
-                   .skip = c.skip,
-                   .box_bytes = c.box_rows * c.pitch * size_of(p.in.dtype),
-                   .pitch = c.pitch,
-                   .slot = c.slot,
-                   .taps_at = c.taps_at,
-                   .positions_at = c.positions_at,
-                   .results_at = c.results_at},
+                   .group = config.group,
+                   .tiles_x = config.tiles_x,
+                   .tiles_y = config.tiles_y,
+                   .tile_w = config.strips * config.policy.px,
+                   .tile_h = config.bands * config.policy.ry,
+                   .units = SmallDivisor::of(config.strips * config.bands),
+                   .strips = SmallDivisor::of(config.strips),
+                   .first_row = config.first_row,
+                   .first_column = config.first_column,
+                   .rows = config.rows,
+                   .vectors = SmallDivisor::of(config.vectors),
+                   .step_rows = plan.threads / std::max(1, config.vectors),
+                   .step_vectors = plan.threads % std::max(1, config.vectors),
+                   .lead = config.lead,
+                   .skip = config.skip,
+                   .box_bytes = config.box_rows * config.pitch * size_of(p.in.dtype),
+                   .pitch = config.pitch,
+                   .slot = config.slot,
+                   .taps_at = config.taps_at,
+                   .positions_at = config.positions_at,
+                   .results_at = config.results_at},
          map);
 }
 

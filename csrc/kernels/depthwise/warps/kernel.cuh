@@ -3,12 +3,12 @@
 //     lane           0       1       2              a strip: 8, 16 or 32 lanes, a few rows of outputs
 //     input row   x x x x|x x x x|x x x x|          one vector a lane; all rows are loaded before the first sum
 //                 .     L|L . . .|R                 the neighbour lanes have the left and right columns
-//     outputs      o   o   o   o   o   o            vector / step a lane
+//     outputs      o   o   o   o   o   o            vector / stride a lane
 //
 // A row of more vectors than a warp has lanes is several strips, whose first and last lane then only read.
 //
-// Device memory per output: step^2 reads (and k - step rows a strip, from L2), 1 write; 2 k^2 flops. A sum is one chain
-// in the order of the window's taps.
+// Device memory per output: stride^2 reads (and k - stride rows a strip, from L2), 1 write; 2 k^2 flops. A sum is one
+// chain in the order of the window's taps.
 #pragma once
 
 #include "core/activation.h"
@@ -19,7 +19,7 @@ namespace torch_conv::depthwise {
 
 template <typename T, typename W, WarpsPolicy shape, Activation kind>
 __global__ void __launch_bounds__(128) depthwise_warps(const __grid_constant__ WarpsArgs a) {
-  constexpr int K = shape.k, S = shape.step, V = shape.vector, kLanes = shape.lanes, kRows = shape.rows;
+  constexpr int K = shape.k, S = shape.stride, V = shape.vector, kLanes = shape.lanes, kRows = shape.rows;
   constexpr bool kHalo = shape.halo;
   constexpr int E = 4 / int(sizeof(T)), kWords = V / E, O = shape.outputs(), kInputRows = shape.input_rows();
   constexpr int kLeft = (shape.left() + E - 1) / E, kRight = (shape.right() + E - 1) / E;  // words

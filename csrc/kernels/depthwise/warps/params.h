@@ -1,20 +1,20 @@
 // WARPS: the template argument and the parameters of its kernel.
 #pragma once
 
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::depthwise {
 
-// A kernel is compiled for each shape: k * k taps at steps of `step`. A lane reads `vector` pixels of a row. A strip of
-// `lanes` lanes makes `rows` rows of outputs.
+// A kernel is compiled for each shape: k * k taps. A lane reads `vector` pixels of a row. A strip of `lanes` lanes
+// makes `rows` rows of outputs.
 struct WarpsPolicy {
-  int k, step, vector, lanes, rows;
-  bool halo;                                               // the first and the last lane only read
-  constexpr int outputs() const { return vector / step; }  // of a lane, in a row
+  int k, stride, vector, lanes, rows;
+  bool halo;                                                 // the first and the last lane only read
+  constexpr int outputs() const { return vector / stride; }  // of a lane, in a row
   // Columns of the footprint left and right of the lane's vector.
   constexpr int left() const { return k / 2; }
-  constexpr int right() const { return k - step - k / 2; }
-  constexpr int input_rows() const { return (rows - 1) * step + k; }
+  constexpr int right() const { return k - stride - k / 2; }
+  constexpr int input_rows() const { return (rows - 1) * stride + k; }
 };
 
 struct WarpsArgs {

@@ -3,7 +3,7 @@
 
 #include "core/border.h"
 #include "core/taps.h"
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::direct2d {
 

@@ -6,7 +6,7 @@
 // come from L1.
 #pragma once
 
-#include "core/cuda/general.cuh"
+#include "core/cuda/general_window.cuh"
 #include "core/cuda/store.cuh"
 #include "core/taps.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/launch.h"
 
-#include "core/general.h"
+#include "core/general_window.h"
 #include "kernels/direct2d/general/plan.h"
 
 namespace torch_conv::direct2d {

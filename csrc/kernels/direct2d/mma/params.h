@@ -3,7 +3,7 @@
 
 #include "core/geometry.h"
 #include "core/peer_rows.h"
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::direct2d {
 

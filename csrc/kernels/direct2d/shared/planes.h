@@ -5,28 +5,28 @@
 #include "core/peer_rows.h"
 #include "core/problem.h"
 #include "core/taps.h"
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::direct2d {
 
 // The default anchor: the tap of k over the output pixel. A tile places its halo by this tap.
 constexpr int middle_of(int k) { return (k - 1) / 2; }
 
-// A window over a plane. If channels are interleaved, a plane's rows hold w * channels values, and `step_x` counts the
-// channels in.
+// A window over a plane. If channels are interleaved, a plane's rows hold w * channels values, and `dilation_x` counts
+// the channels in.
 struct PlaneWindow {
   int kh, kw;
-  int step_y, step_x;  // from tap to tap, in rows and in values
-  int stride;          // from output to output, in rows or values
+  int dilation_y, dilation_x;  // from tap to tap, in rows and in values
+  int stride;                  // from output to output, in rows or values
   // Interleaved channels that have a window each; 0: all channels share one window.
   int channel_windows = 0;
   // Lanes own 4-byte words of `channel_windows` channels, and hold the windows of these channels in registers.
   bool by_words = false;
 
-  constexpr int left() const { return middle_of(kw) * step_x; }
-  constexpr int right() const { return (kw - 1) * step_x - left(); }
-  constexpr int above() const { return middle_of(kh) * step_y; }
-  constexpr int rows() const { return (kh - 1) * step_y + 1; }
+  constexpr int left() const { return middle_of(kw) * dilation_x; }
+  constexpr int right() const { return (kw - 1) * dilation_x - left(); }
+  constexpr int above() const { return middle_of(kh) * dilation_y; }
+  constexpr int rows() const { return (kh - 1) * dilation_y + 1; }
 };
 
 // Offsets inside a row fit into 32 bits; rows are addressed with 64 bits.

@@ -49,7 +49,7 @@ struct TileTraits {
   }
   // Elements from a row's first value to column x of an image.
   static __device__ __forceinline__ int offset(int x, [[maybe_unused]] int pixel) {
-    if constexpr (groups) return x / P.step_x * pixel + x % P.step_x;
+    if constexpr (groups) return x / P.dilation_x * pixel + x % P.dilation_x;
     else return x;
   }
 };
@@ -62,12 +62,12 @@ struct TileTraits {
 //
 template <typename T>
 constexpr int tile_min_blocks(const PlaneWindow& w, bool bulk) {
-  const int k = w.kh > w.kw ? w.kh : w.kw, far = k > 5 && w.step_x > 7;  // neighbours share none of a row's values
+  const int k = w.kh > w.kw ? w.kh : w.kw, far = k > 5 && w.dilation_x > 7;  // neighbours share none of a row's values
   if (w.by_words) return int(4 / sizeof(T)) * w.kh * w.kw > 18 ? 4 : 6;
   if (k > 7 && w.stride > 1) return 4;
   if (k > 15) return 5;
   if (k > 7) return 8 - far;
-  if ((k > 5 && (sizeof(T) < 4 || !bulk)) || (!bulk && sizeof(T) < 4 && w.step_x > 1)) return 6 - far;
+  if ((k > 5 && (sizeof(T) < 4 || !bulk)) || (!bulk && sizeof(T) < 4 && w.dilation_x > 1)) return 6 - far;
   const bool many_taps = w.channel_windows == 4 && !by_channels(sizeof(T), w);
   return 8 - (far || many_taps);
 }
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(32 * PlaneTileShape::warps, tile_min_blocks<T>
       tma::barrier_init(&barrier);
       tma::barrier_expect(&barrier, kBoxBytes);
       // bx is a multiple of 16 bytes (lead_columns), and of whole pixels of groups, also where it is negative.
-      if constexpr (P.groups) tma::load_box(shared, &map, &barrier, at.c * P.step_x, bx / P.step_x, by, at.n);
+      if constexpr (P.groups) tma::load_box(shared, &map, &barrier, at.c * P.dilation_x, bx / P.dilation_x, by, at.n);
       else tma::load_box(shared, &map, &barrier, bx / kPack, by, ci, at.n);
     }
     __syncthreads();

@@ -137,14 +137,14 @@ constexpr PlaneTileShape tile_shape(int in_bytes, int out_bytes, const PlaneWind
 
 // Template argument of TILE's kernels: the window, and how a tile is loaded and stored.
 struct TilePolicy {
-  int kh, kw, step_y, step_x, stride;  // see PlaneWindow
-  bool bulk;                           // one bulk copy loads the box, else copies of single threads
-  bool aligned;                        // rows of outputs start on 16 bytes
+  int kh, kw, dilation_y, dilation_x, stride;  // see PlaneWindow
+  bool bulk;                                   // one bulk copy loads the box, else copies of single threads
+  bool aligned;                                // rows of outputs start on 16 bytes
   bool bias;
-  bool groups;          // a group of step_x interleaved channels is an image of its own
+  bool groups;          // a group of dilation_x interleaved channels is an image of its own
   int channel_windows;  // see PlaneWindow
   constexpr PlaneWindow window() const {
-    return {kh, kw, step_y, step_x, stride, channel_windows, groups && channel_windows};
+    return {kh, kw, dilation_y, dilation_x, stride, channel_windows, groups && channel_windows};
   }
 };
 

@@ -180,7 +180,7 @@ inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
                             {q.in.dtype,
                              q.out.dtype,
                              {"direct2d::TilePolicy",
-                              {w.kh, w.kw, w.step_y, w.step_x, w.stride, kind.bulk, stores_aligned(q, kind),
+                              {w.kh, w.kw, w.dilation_y, w.dilation_x, w.stride, kind.bulk, stores_aligned(q, kind),
                                q.bias != nullptr, kind.group > 0, kind.channel_windows}}})};
   plan.config = TileConfig{kind, lead, shape.overlap};
 }

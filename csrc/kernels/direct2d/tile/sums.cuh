@@ -20,7 +20,7 @@ struct NeighbourRow {
   // True if a tap is over the value `at` columns right of the lane's first.
   static constexpr bool used(int at) {
     for (int p = 0; p < N; p += w.stride)
-      if ((at - p + L) % w.step_x == 0 && at - p + L >= 0 && at - p + L <= L + w.right()) return true;
+      if ((at - p + L) % w.dilation_x == 0 && at - p + L >= 0 && at - p + L <= L + w.right()) return true;
     return false;
   }
   template <int count>
@@ -32,8 +32,8 @@ struct NeighbourRow {
 
   // Row r of a box from the lane's first column on. Bulk copies align rows: the lane reads its own values and its halo
   // by packs. Other rows it reads by words, and shifts these by up to three bytes.
-  template <class Box>
-  __device__ __forceinline__ void load(const Box& box, int r, int column) {
+  template <class SharedRows>
+  __device__ __forceinline__ void load(const SharedRows& box, int r, int column) {
     constexpr int kHalo = (L > R ? L : R) * int(sizeof(T)), kMost = N * int(sizeof(T));
     constexpr int kWanted = kHalo <= 4 ? 4 : kHalo <= 8 ? 8 : 16, kChunk = lane_chunk(N, sizeof(T));
     constexpr int kWide = (kWanted < kMost ? kWanted : kMost) / int(sizeof(T)), H = kWide < kChunk ? kWide : kChunk;
@@ -57,7 +57,7 @@ struct NeighbourRow {
       });
     }
   }
-  __device__ __forceinline__ float value(int p, int j) const { return v[p * w.stride + j * w.step_x]; }
+  __device__ __forceinline__ float value(int p, int j) const { return v[p * w.stride + j * w.dilation_x]; }
 
  private:
   template <int at, int H>
@@ -86,13 +86,13 @@ struct SpreadRow {
 
   static __device__ __forceinline__ int column(int lane, int p) { return (lane + 32 * p) * pixel; }
 
-  template <class Box>
-  __device__ __forceinline__ void load(const Box& box, int r, int column) {
+  template <class SharedRows>
+  __device__ __forceinline__ void load(const SharedRows& box, int r, int column) {
     const T* first = box.row(r) + column;
 #pragma unroll
     for (int j = 0; j < w.kw; ++j)
 #pragma unroll
-      for (int p = 0; p < N; ++p) v[j][p] = widen_one(first[32 * p * pixel * w.stride + j * w.step_x - w.left()]);
+      for (int p = 0; p < N; ++p) v[j][p] = widen_one(first[32 * p * pixel * w.stride + j * w.dilation_x - w.left()]);
   }
   __device__ __forceinline__ float value(int p, int j) const { return v[j][p]; }
 };
@@ -106,13 +106,13 @@ struct WordRow {
 
   static __device__ __forceinline__ int column(int lane, int p) { return (lane + 32 * (p / per)) * per + p % per; }
 
-  template <class Box>
-  __device__ __forceinline__ void load(const Box& box, int r, int column) {
+  template <class SharedRows>
+  __device__ __forceinline__ void load(const SharedRows& box, int r, int column) {
     const T* first = box.row(r) + column - w.left();
 #pragma unroll
     for (int j = 0; j < w.kw; ++j)
 #pragma unroll
-      for (int p = 0; p < N; p += per) widen_pack<per>(first + 32 * p + j * w.step_x, v[j] + p);
+      for (int p = 0; p < N; p += per) widen_pack<per>(first + 32 * p + j * w.dilation_x, v[j] + p);
   }
   __device__ __forceinline__ float value(int p, int j) const { return v[j][p]; }
 };
@@ -181,8 +181,8 @@ struct LaneOutput {
 // Windows of up to kTapsAtOnce taps, in registers: all rows and taps are unrolled. The lane stores a row of outputs as
 // soon as it is complete, so that only kh rows of sums are alive. `top`: the box's row that the warp reads first;
 // `column`: the lane's first.
-template <typename T, class W, int kWindows = 1, class Box, typename O>
-__device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const Box& box, int top, int column,
+template <typename T, class W, int kWindows = 1, class SharedRows, typename O>
+__device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const SharedRows& box, int top, int column,
                                              const LaneOutput<T, O, W>& out,
                                              const float (&tap)[kWindows * W::window.kh * W::window.kw]) {
   constexpr PlaneTileShape shape = W::shape;
@@ -193,8 +193,8 @@ __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const Box& box,
     row.load(box, top + r, column);
     unroll<0, shape.rows>([&](auto o) {
       // Input row r is row i of the window over output row o.
-      constexpr int below = decltype(r)::value - o * W::window.stride, i = below / W::window.step_y;
-      if constexpr (below >= 0 && below % W::window.step_y == 0 && i < W::window.kh) {
+      constexpr int below = decltype(r)::value - o * W::window.stride, i = below / W::window.dilation_y;
+      if constexpr (below >= 0 && below % W::window.dilation_y == 0 && i < W::window.kh) {
         if constexpr (i == 0) {
 #pragma unroll
           for (int p = 0; p < N; ++p) sum[o][p] = 0;
@@ -208,8 +208,8 @@ __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const Box& box,
 
 // Words of a group's channels. A lane loads the windows of its channels from shared memory, where channels are
 // innermost.
-template <typename T, class W, class Box, typename O>
-__device__ __forceinline__ void sum_words(const PlaneArgs& a, const Box& box, int top, int column,
+template <typename T, class W, class SharedRows, typename O>
+__device__ __forceinline__ void sum_words(const PlaneArgs& a, const SharedRows& box, int top, int column,
                                           const LaneOutput<T, O, W>& out, const float* taps) {
   static_assert(std::is_same_v<T, O> && W::window.stride == 1, "a lane's outputs are words as its inputs are");
   constexpr int kPer = kPerWord<T>, kCount = W::window.kh * W::window.kw;
@@ -225,8 +225,8 @@ __device__ __forceinline__ void sum_words(const PlaneArgs& a, const Box& box, in
 }
 
 // Adds `count` rows of the window to all rows of the warp. `top`, `taps`: the first of the box's and the window's rows.
-template <typename T, class W, int count, class Box, int rows, int N>
-__device__ __forceinline__ void add_group(const Box& box, int top, int column, const float* taps,
+template <typename T, class W, int count, class SharedRows, int rows, int N>
+__device__ __forceinline__ void add_group(const SharedRows& box, int top, int column, const float* taps,
                                           float (&sum)[rows][N]) {
   constexpr int kPitch = tile_tap_pitch(W::window.kw);
   float tap[count][kPitch];
@@ -235,11 +235,11 @@ __device__ __forceinline__ void add_group(const Box& box, int top, int column, c
 #pragma unroll
     for (int j = 0; j < W::window.kw; j += 4)
       *reinterpret_cast<float4*>(tap[i] + j) = *reinterpret_cast<const float4*>(taps + i * kPitch + j);
-  unroll<0, (rows - 1) * W::window.stride + (count - 1) * W::window.step_y + 1>([&](auto r) {
+  unroll<0, (rows - 1) * W::window.stride + (count - 1) * W::window.dilation_y + 1>([&](auto r) {
     LaneRow<T, W> row;
     row.load(box, top + r, column);
     unroll<0, count>([&](auto i) {
-      constexpr int at = decltype(r)::value - i * W::window.step_y, o = at / W::window.stride;
+      constexpr int at = decltype(r)::value - i * W::window.dilation_y, o = at / W::window.stride;
       if constexpr (at >= 0 && at % W::window.stride == 0 && o < rows) add_row<W>(row, tap[i], sum[o]);
     });
   });
@@ -259,19 +259,19 @@ __device__ __forceinline__ void add_group(const Box& box, int top, int column, c
 //
 // With more than 81 taps the groups run in a loop, whose code stays in the instruction cache. us in a loop and
 // unrolled: 15x15 150, 192; 8x8 56, 51.
-template <typename T, class W, class Box, int rows, int N>
-__device__ __forceinline__ void add_groups(const Box& box, int top, int column, const float* taps,
+template <typename T, class W, class SharedRows, int rows, int N>
+__device__ __forceinline__ void add_groups(const SharedRows& box, int top, int column, const float* taps,
                                            float (&sum)[rows][N]) {
   constexpr PlaneWindow w = W::window;
   constexpr int G = tap_group(w.kh, w.kw), kRemainder = w.kh % G, kUnrolled = w.kh * w.kw > 81 ? 1 : w.kh;
   if constexpr (kRemainder > 0) add_group<T, W, kRemainder>(box, top, column, taps, sum);
 #pragma unroll kUnrolled
   for (int first = kRemainder; first < w.kh; first += G)
-    add_group<T, W, G>(box, top + first * w.step_y, column, taps + first * tile_tap_pitch(w.kw), sum);
+    add_group<T, W, G>(box, top + first * w.dilation_y, column, taps + first * tile_tap_pitch(w.kw), sum);
 }
 
-template <typename T, class W, class Box, typename O>
-__device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const Box& box, int top, int column,
+template <typename T, class W, class SharedRows, typename O>
+__device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const SharedRows& box, int top, int column,
                                               const LaneOutput<T, O, W>& out, const float* taps) {
   constexpr PlaneTileShape shape = W::shape;
   float sum[shape.rows][shape.lane_values] = {};
@@ -281,8 +281,8 @@ __device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const Box& box
 
 // Channels that have a window each: output e of every lane is of channel (e + first) % channel_windows. `first` is 0
 // unless the grid starts within a pixel left of the outputs.
-template <typename T, class W, class Box, typename O>
-__device__ __forceinline__ void sum_pixels(const PlaneArgs& a, const Box& box, int top, int column,
+template <typename T, class W, class SharedRows, typename O>
+__device__ __forceinline__ void sum_pixels(const PlaneArgs& a, const SharedRows& box, int top, int column,
                                            const LaneOutput<T, O, W>& out, const float* taps) {
   constexpr PlaneWindow w = W::window;
   const int first = w.channel_windows - a.lead % w.channel_windows;
@@ -298,8 +298,8 @@ __device__ __forceinline__ void sum_pixels(const PlaneArgs& a, const Box& box, i
 
 // One channel after the other. A channel's outputs replace its inputs as soon as all warps have read the inputs.
 // Finally the box holds whole pixels: aligned rows leave as vectors of 16 bytes, other rows value by value.
-template <typename T, class W, class Box, typename O>
-__device__ __forceinline__ void sum_channels(const PlaneArgs& a, const Box& box, int top, int column,
+template <typename T, class W, class SharedRows, typename O>
+__device__ __forceinline__ void sum_channels(const PlaneArgs& a, const SharedRows& box, int top, int column,
                                              const LaneOutput<T, O, W>& out, const float* taps) {
   static_assert(std::is_same_v<T, O> && W::window.stride == 1, "outputs stand where inputs stood");
   constexpr PlaneTileShape shape = W::shape;

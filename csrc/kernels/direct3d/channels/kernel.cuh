@@ -41,7 +41,7 @@ struct ChannelPieces {
   int from[kPerThread], to[kPerThread];  // in bytes, in a plane and in a stage; -1: none
 
   // The block's outputs begin at (x0, y0), and at byte `first_byte` of a pixel.
-  __device__ __forceinline__ void place(int x0, int y0, int first_byte) {
+  __device__ __forceinline__ void locate(int x0, int y0, int first_byte) {
     T same[16 / sizeof(T)];
 #pragma unroll
     for (int i = 0; i < int(16 / sizeof(T)); ++i) same[i] = from_acc<T>(a.value);
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
   const int x0 = tx * kChannelsWidth, y0 = ty * kChannelsHeight;
 
   ChannelPieces<T> pieces{.a = a, .stages = channels_stages};
-  pieces.place(x0, y0, tc * 64);
+  pieces.locate(x0, y0, tc * 64);
   const int z_first = first - a.pad_z, z_end = z_first + planes + 2;
   const auto load = [&](int z, int stage) {
     if (z < z_end) pieces.load(n, z, stage);

@@ -1,6 +1,6 @@
 #include "runtime/launch.h"
 
-#include "core/general.h"
+#include "core/general_window.h"
 #include "core/taps.h"
 #include "kernels/direct3d/general/plan.h"
 

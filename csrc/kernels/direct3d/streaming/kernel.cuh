@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(P.shape(sizeof(T)).threads(), P.shape(sizeof(T
   }
 
   const int row = warp / S.warps_x * S.rows, x = at.x + (warp % S.warps_x * 32 + lane) * N, y = at.y + row;
-  const LanePosition place = lane_position<T, K, S>(row, x - at.x);
+  const LanePosition position = lane_position<T, K, S>(row, x - at.x);
   uint32_t taps = uint32_t(__cvta_generic_to_shared(shared_bytes)), stage = taps + streaming_tap_bytes(K);
   T* out = a.volumes.out_volume<T>(at.n, at.c) + at.z * a.volumes.out_stride_d + y * a.volumes.out_stride_h + x;
   const T* volume = a.volumes.in_volume<T>(at.n, at.c / a.multiplier);
@@ -338,14 +338,14 @@ __global__ void __launch_bounds__(P.shape(sizeof(T)).threads(), P.shape(sizeof(T
     if (P.bulk || warp < S.warps()) {
       A done[S.rows][N];
       if constexpr (P.constant) {
-        add_rows<T, K, S>(stage, place, param_taps.tap, sum, done);
+        add_rows<T, K, S>(stage, position, param_taps.tap, sum, done);
       } else if constexpr (K == 3) {
-        add_rows<T, K, S>(stage, place, tap, sum, done);
+        add_rows<T, K, S>(stage, position, tap, sum, done);
       } else {
         // The first and last K - 1 planes add to fewer output planes of this chunk.
         const int low = max(0, q - at.planes + 1), high = min(K - 1, q);
-        if (low == 0 && high == K - 1) add_window<T, K, S, true>(stage, place, taps, 0, sum, done);
-        else add_window<T, K, S, false>(stage, place, taps, (2u << high) - (1u << low), sum, done);
+        if (low == 0 && high == K - 1) add_window<T, K, S, true>(stage, position, taps, 0, sum, done);
+        else add_window<T, K, S, false>(stage, position, taps, (2u << high) - (1u << low), sum, done);
       }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
       if constexpr (P.bulk) {

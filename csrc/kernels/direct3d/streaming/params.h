@@ -47,7 +47,7 @@ constexpr int streaming_tap_bytes(int k) { return (k * k * tap_pitch(k) * 4 + 12
 //     7^3, 4 x 2 pixels, two blocks of 4 computing warps       262-278
 //       three blocks (128 registers, spills)                   293
 //       4 x 3 pixels; 8 x 2 (spills)                           298; 298
-constexpr VolumeTile streaming_shape(int bytes, int k, bool wide, bool patched) {
+constexpr VolumeTile volume_tile(int bytes, int k, bool wide, bool patched) {
   VolumeTile s{.pixels = 4, .rows = 4, .warps_x = 1, .warps_y = 4, .stages = 4, .resident = 2, .loaders = 2};
   if (k == 7) s.rows = 2;
   if (bytes == 1) s.pixels = 8, s.rows = k == 3 ? 2 : 1;
@@ -65,10 +65,10 @@ constexpr int kMostStages = 8;
 // Template argument of STREAMING's kernels.
 struct StreamingPolicy {
   int k;               // the window is k^3
-  bool wide, patched;  // arguments of streaming_shape
+  bool wide, patched;  // arguments of volume_tile
   bool bulk;           // bulk copies load planes, else all threads do
   bool constant;       // the taps are kernel parameters (ConstantTaps)
-  constexpr VolumeTile shape(int bytes) const { return streaming_shape(bytes, k, wide, patched); }
+  constexpr VolumeTile shape(int bytes) const { return volume_tile(bytes, k, wide, patched); }
 };
 
 // Offsets inside a row fit into 32 bits; rows, planes and volumes are addressed with 64.

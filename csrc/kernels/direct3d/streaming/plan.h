@@ -70,7 +70,7 @@ inline void configure_streaming(const Direct& p, const Arch& arch, bool bulk, Pl
   const bool wide = k == 3 && bytes > 1 && ceil_div(columns, 256) * 2 == ceil_div(columns, 128);
   const bool patched =
       k == 3 && bytes == 4 && at.border != Border::zero_output && !(at.border == Border::constant && at.value == 0);
-  const VolumeTile shape = streaming_shape(bytes, k, wide, patched);
+  const VolumeTile shape = volume_tile(bytes, k, wide, patched);
   // Taps of larger windows are not on the host, and float32 is bound by memory.
   const bool one_window = (p.taps.stride_c == 0 || p.out.c == 1) && (p.taps.stride_n == 0 || p.out.n == 1);
   const bool constant = bulk && k == 3 && bytes < 4 && p.taps.on_host && one_window;

@@ -22,16 +22,16 @@ class FusedStage {
         w_(w),
         pixel_(pixel),
         point_(row_of_point<A>(stage_.point, stage_.windows)) {
-    const int64_t step = index == p.count - 1 ? p.stride : 1;
+    const int64_t stride = index == p.count - 1 ? p.stride : 1;
     place_ = {.pad_y = p.valid ? 0 : stage_.kh / 2,
               .pad_x = p.valid ? 0 : stage_.kw / 2,
-              .stride_y = step,
-              .stride_x = step,
+              .stride_y = stride,
+              .stride_x = stride,
               .border = thin_ ? Border::constant : p.border,
               .value = thin_ ? 0 : p.value};
     endless_ = place_.border == Border::circular && !p.valid;
     endless_rows_ = endless_ && stage_.kh <= h;
-    batch_ = step == 1 ? int(std::min<int64_t>(kMaxTileRows, stage_.kh)) : 1;
+    batch_ = stride == 1 ? int(std::min<int64_t>(kMaxTileRows, stage_.kh)) : 1;
     slots_ = batch_ - 1 + stage_.kh;
     pointers_.resize(slots_);
     if (!endless_rows_) slots_ = std::min(slots_, h);
@@ -65,23 +65,23 @@ class FusedStage {
 
   // Prepares for the output columns `x`, from any row on; returns the columns of the input that the stage needs.
   Range open(Range x, bool reads_image) {
-    const int64_t step = place_.stride_x, kw = stage_.kw;
+    const int64_t stride = place_.stride_x, kw = stage_.kw;
     x_ = x, length_ = x.size() * pixel_;
-    first_ = x.begin * step - place_.pad_x;
-    width_ = (x.size() - 1) * step + kw;
+    first_ = x.begin * stride - place_.pad_x;
+    width_ = (x.size() - 1) * stride + kw;
     given_ = {first_, first_ + width_};
     if (!endless_) given_ = {std::max<int64_t>(first_, 0), std::min(first_ + width_, w_)};
-    segment_ = x.size() + (kw - 1) / step;
-    for (int64_t j = 0; j < kw; ++j) offset_[j] = (j % step * segment_ + j / step) * pixel_;
+    segment_ = x.size() + (kw - 1) / stride;
+    for (int64_t j = 0; j < kw; ++j) offset_[j] = (j % stride * segment_ + j / stride) * pixel_;
     // Rows are made from a register's boundary on.
-    lead_ = step > 1 ? 0 : round_up((given_.begin - first_) * pixel_, kLanes<A>) - (given_.begin - first_) * pixel_;
+    lead_ = stride > 1 ? 0 : round_up((given_.begin - first_) * pixel_, kLanes<A>) - (given_.begin - first_) * pixel_;
     line_ = scratch_pitch<A>(lead_ + *std::max_element(offset_.begin(), offset_.end()) + length_);
-    if (!reads_image || step > 1) lines_.grow(channels_ * (keeps_ ? slots_ : kMaxTileRows) * line_);
-    if (!reads_image && step > 1) unsplit_.grow(channels_ * kMaxTileRows * scratch_pitch<A>(width_ * pixel_));
+    if (!reads_image || stride > 1) lines_.grow(channels_ * (keeps_ ? slots_ : kMaxTileRows) * line_);
+    if (!reads_image && stride > 1) unsplit_.grow(channels_ * kMaxTileRows * scratch_pitch<A>(width_ * pixel_));
     pitch_ = scratch_pitch<A>(length_);
     ring_.grow(stage_.windows * (slots_ + 1) * pitch_);
     sums_.grow(stage_.windows * kMaxTileRows * sum_pitch());
-    fits_x_ = outputs_inside(x, kw, place_.pad_x, step, 1, w_);
+    fits_x_ = outputs_inside(x, kw, place_.pad_x, stride, 1, w_);
     if (place_.border == Border::skip) mark_inside();
     if (place_.border == Border::constant) {
       outside_.assign(line_, A(place_.value));
@@ -274,16 +274,16 @@ class FusedStage {
 
   // The columns of every phase of the stride, phase by phase.
   void split(const A* __restrict line, A* __restrict to) const {
-    const int64_t step = place_.stride_x;
-    if (step == 2 && pixel_ == 1 && stage_.kw > 1) {
+    const int64_t stride = place_.stride_x;
+    if (stride == 2 && pixel_ == 1 && stage_.kw > 1) {
       for (int64_t i = 0; i < segment_; ++i) to[i] = line[2 * i];
       for (int64_t i = 0; i < width_ / 2; ++i) to[segment_ + i] = line[2 * i + 1];
       return;
     }
-    for (int64_t phase = 0; phase < std::min(step, stage_.kw); ++phase)
-      for (int64_t i = 0; i < segment_ && phase + i * step < width_; ++i)
+    for (int64_t phase = 0; phase < std::min(stride, stage_.kw); ++phase)
+      for (int64_t i = 0; i < segment_ && phase + i * stride < width_; ++i)
         for (int64_t k = 0; k < pixel_; ++k)
-          to[(phase * segment_ + i) * pixel_ + k] = line[(phase + i * step) * pixel_ + k];
+          to[(phase * segment_ + i) * pixel_ + k] = line[(phase + i * stride) * pixel_ + k];
   }
 
   // Border::skip: ones in the columns inside, zeros outside, laid out as the rows are.

@@ -33,7 +33,7 @@ namespace torch_conv::fused {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 // The boxes of a strip: they come in the order from top to bottom, and are whole when `open` hands them over.
-template <StreamingShape S, typename T, class RowMap>
+template <StreamingStrip S, typename T, class RowMap>
 struct StripBoxes {
   static constexpr int kBytes = S.box_bytes(sizeof(T)), kPitch = S.pitch(sizeof(T));
   const TensorMap* map;
@@ -109,11 +109,11 @@ struct StripBoxes {
 #endif
 
 template <class P, typename T, typename O, bool kAligned, bool kPeers = false>
-__global__ void __launch_bounds__(32, streaming_shape<P>(sizeof(T)).blocks)
+__global__ void __launch_bounds__(32, streaming_strip<P>(sizeof(T)).blocks)
     fused_streaming(const __grid_constant__ TensorMap map, const __grid_constant__ MapOf<kPeers> row_map,
                     const __grid_constant__ Args a, const __grid_constant__ TapsOf<P> taps) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  constexpr StreamingShape S = streaming_shape<P>(sizeof(T));
+  constexpr StreamingStrip S = streaming_strip<P>(sizeof(T));
   using Stage = typename P::Start;
   constexpr int N = S.columns, K = Stage::K, R = S.radius, W = Stage::windows, kPitch = S.pitch(sizeof(T));
   static_assert(P::count == 1 && P::stride == 1 && Stage::mid == W, "a stage of windows only");

@@ -7,7 +7,7 @@ namespace torch_conv::fused {
 
 void launch_streaming(const Fused& p, const Plan& plan, const Site& site) {
   const auto& config = own_config<ChainConfig>(plan);
-  const StreamingShape& shape = config.chain.streaming;
+  const StreamingStrip& shape = config.chain.streaming;
   const int pack = tma::pack_of(size_of(p.in.dtype)), width = shape.pitch(size_of(p.in.dtype)) / pack;
   const TensorMap map = tma::plane_map(p.in, width, shape.rows, pack);
   const auto rows_of = [&](const Image& x) { return tma::plane_map(x, width, 1, pack); };

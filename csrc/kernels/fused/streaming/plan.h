@@ -15,14 +15,14 @@ inline const char* streaming_refusal(const Fused& p, const Arch& arch) {
   return edges_of(p, chain).margin > 0 ? "a border that is not made of pixels" : nullptr;
 }
 
-inline int64_t streaming_blocks(const Fused& p, const StreamingShape& shape, int boxes) {
+inline int64_t streaming_blocks(const Fused& p, const StreamingStrip& shape, int boxes) {
   return p.in.n * p.in.c * ceil_div(p.in.w, shape.width()) * ceil_div(p.in.h, shape.height(boxes));
 }
 
 // Long strips sum few rows twice, but the grid's last ones run alone: the least of rounds of resident blocks and a part
 // of a round more, times boxes. That part decides 9 taps at 8192^2 on one NVIDIA H200: one to four rounds take 184,
 // 164, 159 and 157 us; at 4096^2 50, 45, 46 and 49. With 13 taps 176, 169, 174 and 178; 50, 57, 60 and 65.
-inline int streaming_boxes(const Fused& p, const StreamingShape& shape, const Arch& arch) {
+inline int streaming_boxes(const Fused& p, const StreamingStrip& shape, const Arch& arch) {
   const int64_t fitting = arch.shared_bytes / (shape.shared_bytes(size_of(p.in.dtype)) + 1024);
   const int64_t resident = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(shape.blocks, fitting));
   const int fewest = 2 * shape.radius / shape.rows + 1, most = int(ceil_div(p.in.h + 2 * shape.radius, shape.rows));
@@ -38,7 +38,7 @@ inline int streaming_boxes(const Fused& p, const StreamingShape& shape, const Ar
 
 inline void configure_streaming(const Fused& p, const Arch& arch, Plan& plan) {
   const Chain chain = *find_chain(p);
-  const StreamingShape& shape = chain.streaming;
+  const StreamingStrip& shape = chain.streaming;
   const int boxes = streaming_boxes(p, shape, arch);
   const bool aligned = !p.valid && whole_words(p, shape.columns);
   plan.why = p.peers.any() ? "a warp a strip, every row summed once, through all shards"

@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
   if (extends || image.reads_peers(read.y0, read.y1)) {
     const Rect whole = read.inside(image.rect().grown(a.extend));
     extend_box<32 * TileShape::warps>(
-        PitchedBox<T>{box, S.pitch()}, {whole.y0 - by, whole.y1 - by, whole.x0 - bx, whole.x1 - bx}, {by, bx}, plane,
+        SharedTile<T>{box, S.pitch()}, {whole.y0 - by, whole.y1 - by, whole.x0 - bx, whole.x1 - bx}, {by, bx}, plane,
         a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border, from_acc<T>(a.value), image.rows);
     __syncthreads();
   }

@@ -61,7 +61,7 @@ struct Turn {
 
 // The element of the plane that a patch puts into the box, where it is far.
 __device__ __forceinline__ int far_element(unsigned patch, const StreamingParams& p, const StreamingShape& s,
-                                           BoxOrigin at) {
+                                           SharedOrigin at) {
   if ((patch & 0xffff) != kFar) return 0;
   const int element = int(patch >> 16);
   return int(map_index(at.y + element / s.pitch(), p.volumes.in_h, p.border) * p.volumes.in_stride_h) +

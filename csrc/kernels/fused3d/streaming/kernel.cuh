@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const int c = tile.c, n = tile.n;
   const int x0 = tile.x * S.tile_w, y0 = tile.y * S.tile_h(), z0 = tile.chunk * p.chunk,
             z1 = min(z0 + p.chunk, p.volumes.in_d);
-  const BoxOrigin at{y0 - S.halo_y(), x0 - S.halo_x() - S.shift()};
+  const SharedOrigin at{y0 - S.halo_y(), x0 - S.halo_x() - S.shift()};
   const T* volume = p.volumes.in_volume<T>(n, c);
 
   // The blurred planes that the block makes; `fill` is the value of `constant` and `zero_output` outside. Replicate,

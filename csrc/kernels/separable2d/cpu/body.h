@@ -4,7 +4,7 @@
 //
 // Both passes are the register tile of core/cpu/correlate.h: the row pass has one tap row, the column pass one column.
 
-#include "core/cpu/turn.h"
+#include "core/cpu/transpose.h"
 #include "kernels/separable2d/cpu/image.h"
 
 // E: the elements of the rows that the row pass reads: A, or bytes in place in the image.
@@ -151,7 +151,7 @@ void block_units(const Separable& p, const Plan& plan, Range units) {
   const auto* rows = std::any_cast<separable2d::ImageRows>(&blocks.plan.config);
   std::vector<A> memory(rows ? rows->slots * rows->pitch + kLanes<A> : 0);
   A* const sums = reinterpret_cast<A*>(round_up(reinterpret_cast<intptr_t>(memory.data()), TC_VEC_BYTES));
-  each_turned_block<A>(p, blocks.together, units, [&](const Separable& q) {
+  each_transposed_block<A>(p, blocks.together, units, [&](const Separable& q) {
     if (!rows) return separable_units<A, A>(q, blocks.plan, {0, blocks.plan.blocks});
     image_across<A, A>(q, *rows, 0, sums, {0, int64_t(rows->read.size())});
     image_down<A>(q, *rows, blocks.plan, 0, sums, {0, blocks.plan.blocks});

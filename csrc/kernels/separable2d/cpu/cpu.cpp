@@ -111,7 +111,7 @@ void plan_blocks(const Separable& p, Plan& plan) {
   const Dtype type = p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
   TransposedPlanes blocks{block_of(p), plan};
   Separable q = p;
-  q.in = turned(p.in, blocks.together, type), q.out = turned(p.out, blocks.together, type);
+  q.in = transposed(p.in, blocks.together, type), q.out = transposed(p.out, blocks.together, type);
   plan_one(q, blocks.plan);
   plan.variant = "blocks", plan.why = "small planes turned, so that registers hold a pixel of many";
   plan.blocks = ceil_div(p.in.n * p.in.c, blocks.together);

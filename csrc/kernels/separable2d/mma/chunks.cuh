@@ -70,7 +70,7 @@ __device__ __forceinline__ void extend_chunk(unsigned char* boxes, const BandArg
   const T outside = from_acc<T>(a.value);
   const int above = min(max(-top, 0), rows), outer = above + min(max(bottom - h, 0), rows - above);
   for (int e = threadIdx.x; e < outer * kPieces * kChannels; e += s.threads()) {
-    const int place = e / kChannels, channel = e % kChannels, i = place / kPieces, piece = place % kPieces;
+    const int index = e / kChannels, channel = e % kChannels, i = index / kPieces, piece = index % kPieces;
     const int r = i < above ? i : rows - outer + i;
     const int source = shards.map_row(top + r, h, a.border), in_box = source - top;
     unsigned char* const box = boxes + channel * s.box_bytes();

@@ -98,21 +98,21 @@ __global__ void __launch_bounds__(s.threads(), s.min_blocks())
   }
 
   const T* const plane = a.planes.in_plane<T>(at.n, at.c);
-  const auto place = [&](int chunk) {
-    place_rows<T, s>(stages + chunk % kStages * s.box_bytes(), raw, a, plane, column_of(chunk), top);
+  const auto write = [&](int chunk) {
+    write_rows<T, s>(stages + chunk % kStages * s.box_bytes(), raw, a, plane, column_of(chunk), top);
   };
   // Converts the vectors of a chunk that the warp has copied, and starts the copy of the next chunk.
-  const auto place_copied = [&](int chunk) {
+  const auto write_copied = [&](int chunk) {
     async_wait_all();
     __syncwarp();
-    place(chunk);
+    write(chunk);
     __syncwarp();
     if (chunk + 1 < chunks) copy_rows<T, s>(raw, a, plane, column_of(chunk + 1), top);
   };
   if constexpr (!s.loads) copy_rows<T, s>(raw, a, plane, column_of(0), top);
 
-  place_taps<s.threads()>(taps_x - s.taps_before, a.taps.of<float>(a.taps.x, at.n, at.c), a.kw);
-  place_taps<s.threads()>(taps_y - s.taps_before, a.taps.of<float>(a.taps.y, at.n, at.c), a.kh);
+  write_taps<s.threads()>(taps_x - s.taps_before, a.taps.of<float>(a.taps.x, at.n, at.c), a.kw);
+  write_taps<s.threads()>(taps_y - s.taps_before, a.taps.of<float>(a.taps.y, at.n, at.c), a.kh);
   __syncthreads();
   const Scales scales = scales_of<T>(taps_x, a.kw, taps_y, a.kh);
   // In the memory of later outputs. Made by every lane, they cost 70 moves a chunk.
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(s.threads(), s.min_blocks())
 #pragma unroll
     for (int i = 0; i < s.row_words(); ++i) row_band[i][part] = own[32 * (s.column_words() + i)];
   }
-  if constexpr (!s.loads && kStages == 2) place_copied(0);
+  if constexpr (!s.loads && kStages == 2) write_copied(0);
   __syncthreads();
 
   const bool outer_rows = top < 0 || bottom > a.planes.in_h;
@@ -158,13 +158,13 @@ __global__ void __launch_bounds__(s.threads(), s.min_blocks())
       __syncwarp();
     } else if constexpr (s.loads) {
       tma::barrier_wait(full, phase);
-      place(chunk);
+      write(chunk);
       __syncthreads();
       if (threadIdx.x == 0 && chunk + 1 < chunks) load(chunk + 1);
     } else if constexpr (kStages == 2) {
-      if (chunk + 1 < chunks) place_copied(chunk + 1);
+      if (chunk + 1 < chunks) write_copied(chunk + 1);
     } else {
-      place_copied(chunk);
+      write_copied(chunk);
       __syncthreads();
     }
     const int from = max(left - bx, 0), to = min(right - bx, s.columns());

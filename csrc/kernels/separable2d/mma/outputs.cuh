@@ -34,15 +34,15 @@ struct OutputBox {
 template <typename T, MmaPolicy s, int count>
 __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile, int lane, const float (&out)[count][4],
                                            float back, unsigned& probe) {
-  using Box = OutputBox<T, s>;
+  using Outputs = OutputBox<T, s>;
   const int g = lane / 4, q = lane % 4;
   // Elements of interleaved channels are stored one by one: those of every other tile are a multiple of 16 bytes
   // further.
   [[maybe_unused]] unsigned char* const element[2] = {
-      box.data + Box::byte(g, (2 * q * s.channels + box.channel) * int(sizeof(T))),
-      box.data + Box::byte(g, ((2 * q + 1) * s.channels + box.channel) * int(sizeof(T)))};
+      box.data + Outputs::byte(g, (2 * q * s.channels + box.channel) * int(sizeof(T))),
+      box.data + Outputs::byte(g, ((2 * q + 1) * s.channels + box.channel) * int(sizeof(T)))};
   if constexpr (sizeof(T) == 1) {
-    unsigned char* const to = box.data + Box::byte(g, 16 * tile) + 2 * q;
+    unsigned char* const to = box.data + Outputs::byte(g, 16 * tile) + 2 * q;
 #pragma unroll
     for (int of = 0; of < 2; ++of)
 #pragma unroll
@@ -65,7 +65,7 @@ __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile,
       probe = add_zero_times<T>(word[half], probe);
     }
     if constexpr (s.channels == 1) {
-      store_rows(box.data + Box::byte(lane % 16, 16 * tile), word[0], word[1]);
+      store_rows(box.data + Outputs::byte(lane % 16, 16 * tile), word[0], word[1]);
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i)
@@ -88,7 +88,7 @@ template <typename T, MmaPolicy s>
 __device__ __forceinline__ void store_words(unsigned char* box, int part, T* plane, int64_t stride, const BoxColumns& c,
                                             int y, int rows) {
   if (rows <= 0) return;
-  using Box = OutputBox<T, s>;
+  using Outputs = OutputBox<T, s>;
   constexpr int size = sizeof(T), kPixel = s.channels * size;
   const int lane = threadIdx.x % 32;
   const int low = c.begins ? (c.first - c.x) * kPixel : -16, high = (c.last - c.x) * kPixel;
@@ -104,12 +104,12 @@ __device__ __forceinline__ void store_words(unsigned char* box, int part, T* pla
       const int phase = s.stores ? 0 : int(reinterpret_cast<uintptr_t>(row) & 15), begin = own - phase;
       Pack<4, unsigned> v;
       if constexpr (s.stores && s.channels % 2 == 1) {
-        v = load_pack<4>(reinterpret_cast<const unsigned*>(box + Box::byte(r, own)));
+        v = load_pack<4>(reinterpret_cast<const unsigned*>(box + Outputs::byte(r, own)));
       } else {
-        const unsigned* const from = reinterpret_cast<const unsigned*>(box + Box::byte(r, 0));
+        const unsigned* const from = reinterpret_cast<const unsigned*>(box + Outputs::byte(r, 0));
         const auto word = [&](int n) {
           const int i = (begin >> 2) + n;
-          return s.channels % 2 == 0 ? *reinterpret_cast<const unsigned*>(box + Box::byte(r, 4 * i)) : from[i];
+          return s.channels % 2 == 0 ? *reinterpret_cast<const unsigned*>(box + Outputs::byte(r, 4 * i)) : from[i];
         };
 #pragma unroll
         for (int n = 0; n < 4; ++n) v.v[n] = word(n);
@@ -138,7 +138,7 @@ __device__ __forceinline__ void store_words(unsigned char* box, int part, T* pla
         const int begun = c.begins ? min(low + (-behind(low) & 15), high) : low;
         const int at = (at_end ? max(high - behind(high), begun) : low) + e % count * size;
         if (r < rows && at < (at_end ? high : begun))
-          *reinterpret_cast<T*>(row + at) = *reinterpret_cast<const T*>(box + Box::byte(r, at));
+          *reinterpret_cast<T*>(row + at) = *reinterpret_cast<const T*>(box + Outputs::byte(r, at));
       }
     };
     if (c.begins && part == 0) store_end(false);

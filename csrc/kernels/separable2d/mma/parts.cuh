@@ -74,7 +74,7 @@ __device__ __forceinline__ void split(float low, float high, unsigned& large, un
 
 // A block's taps in shared memory, zeros before and behind them: bands read beyond both ends. All threads.
 template <int threads>
-__device__ __forceinline__ void place_taps(float* to, const float* taps, int count) {
+__device__ __forceinline__ void write_taps(float* to, const float* taps, int count) {
   for (int i = threadIdx.x; i < MmaPolicy::taps_held; i += threads) {
     const int tap = i - MmaPolicy::taps_before;
     to[i] = unsigned(tap) < unsigned(count) ? taps[tap] : 0.f;

@@ -109,7 +109,7 @@ __device__ __forceinline__ void take_apart(uint4 (&of)[channels], const unsigned
 
 // A raw chunk as boxes of the channels; zeros left of the image.
 template <typename T, MmaPolicy s>
-__device__ __forceinline__ void place_rows(unsigned char* boxes, const unsigned char* raw, const BandArgs& a,
+__device__ __forceinline__ void write_rows(unsigned char* boxes, const unsigned char* raw, const BandArgs& a,
                                            const T* plane, int bx, int top) {
   constexpr int kChannels = s.channels, kStep = s.threads() / 8, kTurns = (s.box_h() + kStep - 1) / kStep;
   // Eight lanes read one piece of each of eight rows of a raw bulk copy, else eight pieces of one row: no bank

@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(S.threads(), S.blocks())
     const int step = i - S.fill(), top = first_y + i * kRingRows, rows_in = needed(i);
     tma::barrier_wait(full, i % 2);
     if (top < whole_from || top + rows_in > whole_to) {
-      extend_box<kThreads>(PitchedBox<float>{box + S.skew, S.pitch()}, {0, rows_in, 0, width}, {top, first_x + S.skew},
+      extend_box<kThreads>(SharedTile<float>{box + S.skew, S.pitch()}, {0, rows_in, 0, width}, {top, first_x + S.skew},
                            plane, p.planes.in_stride_h, p.planes.in_h, p.planes.in_w, p.border, p.value,
                            ShardRows{p.peers, n, c}, {S.pixel, S.pixel});
       if constexpr (S.bulk) tma::fence_before_copy();  // of the next box

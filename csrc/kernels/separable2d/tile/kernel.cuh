@@ -33,7 +33,7 @@ namespace torch_conv::separable2d {
 // All threads load the part of the box inside the image; extend_box fills the rest. Rows that start on 16
 // bytes are copied by vectors.
 template <typename T, TileShape S>
-__device__ __forceinline__ void load_aligned(T* box, const T* plane, const TileParams& p, BoxOrigin at) {
+__device__ __forceinline__ void load_aligned(T* box, const T* plane, const TileParams& p, SharedOrigin at) {
   constexpr int N = 16 / sizeof(T), kThreads = 32 * kTileWarps;
 #pragma unroll 4
   for (int i = threadIdx.x; i < S.box_h * (S.pitch / N); i += kThreads) {
@@ -54,7 +54,7 @@ __device__ __forceinline__ void load_aligned(T* box, const T* plane, const TileP
 // Loads rows that start anywhere. A thread makes kAtOnce pieces of 8 bytes of the box at once, from aligned words of 4
 // bytes. Memory may end in a word that also holds elements of other rows: such elements are read one by one.
 template <typename T, TileShape S>
-__device__ __forceinline__ void load_shifted(T* box, const T* plane, const TileParams& p, BoxOrigin at) {
+__device__ __forceinline__ void load_shifted(T* box, const T* plane, const TileParams& p, SharedOrigin at) {
   constexpr int N = 8 / sizeof(T), kAcross = S.pitch / N, kAll = S.box_h * kAcross, kAtOnce = 3;
   constexpr int kThreads = 32 * kTileWarps;
 #pragma unroll 1
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K, kPix
   const TilePosition tile = p.order.at(blockIdx.x);
   const unsigned n = tile.n, c = tile.c;
   const int x0 = int(tile.x * S.w()) - p.lead, y0 = tile.y * S.h();
-  const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift};
+  const SharedOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift};
   const int h = min(S.h(), p.planes.out_h - y0) + K - 1, w = min(S.covered(), p.planes.out_w - x0) + S.halo;
   const bool edge = at.y < 0 || at.y + h > p.planes.in_h || at.x + S.shift < 0 || at.x + S.shift + w > p.planes.in_w;
   const T* in = p.planes.in_plane<T>(n, c);
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K, kPix
 #endif
   const bool reads_peers = p.peers.holds(at.y, p.planes.in_h) || p.peers.holds(at.y + h - 1, p.planes.in_h);
   if (reads_peers || (edge && p.border != Border::zero_output && !(p.bulk && p.zero_fill))) {
-    extend_box<32 * kTileWarps>(PitchedBox<T>{box + S.shift, S.pitch}, {0, h, 0, w}, {at.y, at.x + S.shift}, in,
+    extend_box<32 * kTileWarps>(SharedTile<T>{box + S.shift, S.pitch}, {0, h, 0, w}, {at.y, at.x + S.shift}, in,
                                 p.planes.in_stride_h, p.planes.in_h, p.planes.in_w, p.border, from_acc<T>(p.value),
                                 ShardRows{p.peers, n, c}, {kPixel, kPixel});
     __syncthreads();

@@ -23,7 +23,7 @@ __device__ __forceinline__ T patched(const T* box, Patch patch, const T* plane, 
 // Copies the box's elements inside the plane one by one: warps take rows, lanes neighbours. Elements
 // outside stay unchanged. All threads.
 template <StreamingTile S, typename T>
-__device__ __forceinline__ void copy_box(T* box, const T* plane, BoxOrigin at, const VolumeGeometry& v) {
+__device__ __forceinline__ void copy_box(T* box, const T* plane, SharedOrigin at, const VolumeGeometry& v) {
   constexpr int kWidth = S.pitch();  // all that patches may repeat
   const int lane = threadIdx.x % 32, x = at.x + lane, bottom = min(at.y + S.box_h(), v.in_h);
   int y = max(at.y, 0) + threadIdx.x / 32;

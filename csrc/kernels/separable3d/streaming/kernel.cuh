@@ -74,7 +74,7 @@ struct InputPlanes {
   uint64_t* const arrived;
   int* const plane_at;  // where plane t is read
   const int n, c;
-  const BoxOrigin at;
+  const SharedOrigin at;
   const T* const volume;
   int begin, end;           // planes under the windows of the block's outputs
   int first, last, planes;  // those that are read: only a constant border leaves some out
@@ -83,7 +83,7 @@ struct InputPlanes {
   bool has_first = false, has_second = false;
   Patch first_patch{}, second_patch{};
 
-  __device__ InputPlanes(const StreamingParams& p, const Map& map, const StreamingGrid::Position& tile, BoxOrigin at,
+  __device__ InputPlanes(const StreamingParams& p, const Map& map, const StreamingGrid::Position& tile, SharedOrigin at,
                          unsigned char* shared, Patch* list, uint64_t* arrived, int* plane_at)
       : p(p),
         map(map),

@@ -10,7 +10,7 @@
 // innermost, a warp's lanes are 32 channels; else all threads of a block have one channel. Windows of more taps than
 // registers hold are cut into groups of rows of taps, the grid's z.
 //
-// Device memory per output: 1 + 1 / step^2 reads; 2 k^2 flops. 7x7: 196 multiply-adds for 14 loads a thread (4 where
+// Device memory per output: 1 + 1 / stride^2 reads; 2 k^2 flops. 7x7: 196 multiply-adds for 14 loads a thread (4 where
 // rows are aligned). Shapes and the GPU alone decide the order of each sum. Pixels outside the image are zeros. Inf * 0
 // would change the sums of taps that are never over the pixel: a thread computes sums that are not finite again,
 // without those pixels.
@@ -77,10 +77,10 @@ __device__ __noinline__ float sum_inside(const SumsArgs& a, const StepRange& ste
   for (unsigned at = first; at < a.items; at += stride) {
     const Item item = Item::of(a, at, P.columns, steps);
     for (int q = item.begin; q < item.end; ++q) {
-      const int row = q * P.step_y + i % P.step_y - shift, y = q - i / P.step_y;
+      const int row = q * P.stride_y + i % P.stride_y - shift, y = q - i / P.stride_y;
       if (unsigned(row) >= unsigned(a.in_rows) || unsigned(y) >= unsigned(a.grad_rows)) continue;
       for (int x = item.x; x < item.x + P.columns && x < a.grad_columns; ++x) {
-        const int column = x * P.step_x + j - a.pad_x;
+        const int column = x * P.stride_x + j - a.pad_x;
         if (unsigned(column) < unsigned(a.in_columns))
           sum = fmaf(to_acc<float>(in[item.n * a.in_n + row * a.in_h + column * a.in_w]),
                      to_acc<float>(grad[item.n * a.grad_n + y * a.grad_h + x * a.grad_w]), sum);
@@ -112,28 +112,29 @@ struct Streaming {
         c(P.inner ? blockIdx.y * 32 + lane : blockIdx.y),
         above(blockIdx.z * P.taps_y),
         shift(a.pad_y - above),
-        steps(StepRange::of(shift, P.step_y, a.in_rows, a.grad_rows, kRingRows)),
+        steps(StepRange::of(shift, P.stride_y, a.in_rows, a.grad_rows, kRingRows)),
         first(c < a.channels ? blockIdx.x * kAtOnce + (P.inner ? warp : threadIdx.x) : a.items),
         sums{} {
     if (above == 0) steps = steps.with_all_rows(kRingRows);
   }
 
-  // Adds a row of the image to the sums of every step_y-th row of taps from row e on.
+  // Adds a row of the image to the sums of every stride_y-th row of taps from row e on.
   __device__ __forceinline__ void add_row(int e, int turn, const float (&pixels)[kSpan],
                                           const float (&grad)[kRingRows][V]) {
 #pragma unroll
-    for (int i = e; i < P.taps_y; i += P.step_y)
+    for (int i = e; i < P.taps_y; i += P.stride_y)
 #pragma unroll
       for (int j = 0; j < P.taps_x; ++j)
 #pragma unroll
         for (int v = 0; v < V; ++v)
-          sums[i * P.taps_x + j] = fmaf(pixels[P.lead + v * P.step_x + j],
-                                        grad[(turn - i / P.step_y + kRingRows) % kRingRows][v], sums[i * P.taps_x + j]);
+          sums[i * P.taps_x + j] =
+              fmaf(pixels[P.lead + v * P.stride_x + j], grad[(turn - i / P.stride_y + kRingRows) % kRingRows][v],
+                   sums[i * P.taps_x + j]);
   }
 
   __device__ __forceinline__ void add_item(const Item& item) {
     const auto [n, x, begin, end] = item;
-    const int left = x * P.step_x - a.pad_x - P.lead;
+    const int left = x * P.stride_x - a.pad_x - P.lead;
     const auto in_inside = units_inside<kSpan / U, U>(left, a.in_columns);
     const auto grad_inside = units_inside<V / U, U>(x, a.grad_columns);
     const unsigned in_at = n * a.in_n + a.multiplier.divide(c) * a.in_c + unsigned(left) * (P.inner ? a.in_w : 1);
@@ -160,7 +161,7 @@ struct Streaming {
       load_grad(begin - back);
       take_grad(grad[kRingRows - back], begin == steps.first);
     }
-    load_in(begin * P.step_y - shift);
+    load_in(begin * P.stride_y - shift);
     load_grad(begin);
     int q = begin;
     while (q < end) {
@@ -168,10 +169,10 @@ struct Streaming {
       for (int turn = 0; turn < kRingRows; ++turn) {
         if (q >= end) break;
 #pragma unroll
-        for (int e = 0; e < P.step_y; ++e) {
+        for (int e = 0; e < P.stride_y; ++e) {
           float pixels[kSpan];
           next_in.read(pixels);
-          load_in(q * P.step_y + e + 1 - shift);
+          load_in(q * P.stride_y + e + 1 - shift);
           if (e == 0) {
             take_grad(grad[turn], true);
             load_grad(q + 1);

@@ -1,7 +1,7 @@
 // STREAMING: the template argument of its kernel, and the parameters of its kernels.
 #pragma once
 
-#include "core/tile.h"
+#include "core/tile_order.h"
 
 namespace torch_conv::weight_gradient {
 
@@ -9,25 +9,25 @@ constexpr int kThreads = 128;
 
 // Template argument of STREAMING's kernel.
 struct StreamingPolicy {
-  int taps_y, taps_x;  // of a block: rows of taps, and taps of a row
-  int step_y, step_x;  // strides of the convolution
-  int columns;         // outputs of a row that a thread takes
-  int unit;            // pixels of a load
-  int lead;            // pixels of a load before the first pixel of the footprint
-  bool inner;          // channels are innermost: a warp's lanes are channels
-  int resident;        // blocks of a multiprocessor
+  int taps_y, taps_x;      // of a block: rows of taps, and taps of a row
+  int stride_y, stride_x;  // strides of the convolution
+  int columns;             // outputs of a row that a thread takes
+  int unit;                // pixels of a load
+  int lead;                // pixels of a load before the first pixel of the footprint
+  bool inner;              // channels are innermost: a warp's lanes are channels
+  int resident;            // blocks of a multiprocessor
   // Rows of `grad` that a row of the image is multiplied with: a ring in registers.
-  constexpr int ring_rows() const { return (taps_y + step_y - 1) / step_y; }
+  constexpr int ring_rows() const { return (taps_y + stride_y - 1) / stride_y; }
   // Pixels of an image's row, in whole units.
-  constexpr int span() const { return (lead + (columns - 1) * step_x + taps_x + unit - 1) / unit * unit; }
+  constexpr int span() const { return (lead + (columns - 1) * stride_x + taps_x + unit - 1) / unit * unit; }
 };
 
-// Steps down an image. Step q takes row q of `grad`, and `step` rows of the image from row q * step - shift on.
+// Steps down an image. Step q takes row q of `grad`, and `stride` rows of the image from row q * stride - shift on.
 struct StepRange {
   int first, end;
-  TC_HD static StepRange of(int shift, int step, int in_rows, int grad_rows, int ring_rows) {
+  TC_HD static StepRange of(int shift, int stride, int in_rows, int grad_rows, int ring_rows) {
     const int last = in_rows - 1 + shift;
-    const int first = shift > 0 ? shift / step : 0, end = last < 0 ? 0 : last / step + 1;
+    const int first = shift > 0 ? shift / stride : 0, end = last < 0 ? 0 : last / stride + 1;
     return {first, end < grad_rows + ring_rows - 1 ? end : grad_rows + ring_rows - 1};
   }
   // The bias needs every row of `grad`: as a step's row, or as one of the `ring_rows - 1` rows before the first step.

@@ -56,8 +56,8 @@ inline GradientConfig streaming_config(const WeightGradient& p, const Arch& arch
   const bool small = rows * p.kw <= 9 || (size_of(p.in.dtype) == 2 && unit > 1 && p.kw <= 16);
   c.policy = {.taps_y = int(rows),
               .taps_x = int(p.kw),
-              .step_y = int(s.stride_y),
-              .step_x = int(s.stride_x),
+              .stride_y = int(s.stride_y),
+              .stride_x = int(s.stride_x),
               .columns = columns,
               .unit = unit,
               .lead = int((unit - s.pad_x % unit) % unit),
@@ -73,7 +73,7 @@ inline GradientConfig streaming_config(const WeightGradient& p, const Arch& arch
   //
   int64_t most = 0;
   for (int64_t round = 0; round < rounds; ++round)
-    most = std::max<int64_t>(most, StepRange::of(int(s.pad_y - round * rows), c.policy.step_y, int(p.in.h),
+    most = std::max<int64_t>(most, StepRange::of(int(s.pad_y - round * rows), c.policy.stride_y, int(p.in.h),
                                                  int(p.grad.h), c.policy.ring_rows())
                                        .with_all_rows(c.policy.ring_rows())
                                        .steps());
@@ -127,7 +127,7 @@ inline void configure_streaming(const WeightGradient& p, const Arch& arch, Plan&
       kernel_of("kernels/weight_gradient/streaming/kernel.cuh", "weight_gradient::weight_gradient_streaming",
                 {p.in.dtype,
                  {"weight_gradient::StreamingPolicy",
-                  {s.taps_y, s.taps_x, s.step_y, s.step_x, s.columns, s.unit, s.lead, s.inner, s.resident}}}),
+                  {s.taps_y, s.taps_x, s.stride_y, s.stride_x, s.columns, s.unit, s.lead, s.inner, s.resident}}}),
       kernel_of("kernels/weight_gradient/streaming/kernel_finish.cuh", "weight_gradient::weight_gradient_finish",
                 {p.in.dtype})};
   plan.config = c;

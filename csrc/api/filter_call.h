@@ -69,7 +69,7 @@ struct FilterCall {
   bool normalizes_taps() const { return options.normalized && border != Border::skip; }
 
   // Places windows of this size, and fills in the call's footprint.
-  Geometry geometry_of(const Extent& window) const;
+  Geometry place_windows(const Extent& window);
 
   Dtype result_dtype() const;
   // The result before its allocation, in the layout of the image.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/cuda/device.cuh"
-#include "core/general.h"
+#include "core/general_window.h"
 
 namespace torch_conv {
 

@@ -1,4 +1,4 @@
-#include "dispatch/filter/low_rank.h"
+#include "dispatch/filter/factorize.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "api/filters.h"
+#include "api/filter_call.h"
 
 #include <algorithm>
 
@@ -123,7 +123,7 @@ Geometry place_axes(Call& call, const std::vector<AxisWindow>& windows, const Pl
   return g;
 }
 
-Geometry FilterCall::geometry_of(const Extent& window) const {
+Geometry FilterCall::place_windows(const Extent& window) {
   const char* op = call.op;
   const FilterOptions& o = options;
   check_per_axis(op, "stride", o.stride, axes);
