@@ -32,7 +32,7 @@ from torch.distributed.tensor import DTensor, Shard
 import torch_conv
 import torch_conv.distributed as sharded
 from torch_conv import kernels
-from torch_conv.distributed import _outputs
+from torch_conv.distributed import _operators
 from torch_conv.distributed._exchange import Exchange
 from torch_conv.distributed._mesh_view import mesh_view_of
 from torch_conv.sharding.geometry import chunk_bounds, runs_of
@@ -122,7 +122,7 @@ def call_of(side: int, window: int, rank: int, mesh: Any, device: str) -> tuple[
     exchange = exchange_of(rows, halo, mesh)
 
     def call(large: dict[str, int], verified: bool) -> Any:
-        _outputs._LARGE.update(large)
+        _operators._LARGE.update(large)
         with sharded.verify(verified):
             return function(image, *args)
 

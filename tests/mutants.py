@@ -40,11 +40,11 @@ MUTANTS = [
     Mutant("negative taps are clamped", "csrc/kernels/overlap_save/cpu/cpu.cpp", "return tap >= 0;", "return tap == tap;", "filter2d_fft*"),
     Mutant("smoothing of the ladder", "csrc/kernels/ladder/cpu.cpp", "kSmooth[3] = {1, 2, 1}", "kSmooth[3] = {1, 1, 1}", "ladder*"),
     Mutant("margin of a sharpened image", "csrc/dispatch/chain.cpp", "problem.margin_y = y, problem.margin_x = x;", "problem.margin_y = y;", "pipelines fused borders promises"),
-    Mutant("window of the first volume", "csrc/dispatch/passes.cpp", "n * taps.stride_n * acc_bytes", "0 * taps.stride_n * acc_bytes", "filter filter_separable gaussian_blur pipelines"),
+    Mutant("window of the first volume", "csrc/dispatch/passes.cpp", "n * taps.stride_n * acc_bytes", "0 * taps.stride_n * acc_bytes", "filter filter_separable pipelines"),
     Mutant("mirrored rows of a shard", "csrc/sharding/geometry.cpp", "std::min(n, above + 1)", "std::min(n, above)", "split* distributed"),
-    Mutant("rows around a ring of shards", "csrc/sharding/geometry.cpp", "{n + low, n}} : whole;", "{n + low + 1, n}} : whole;", "split* distributed"),
+    Mutant("rows around a ring of shards", "csrc/sharding/geometry.cpp", "{n + low, n}} : all_rows;", "{n + low + 1, n}} : all_rows;", "split* distributed"),
     Mutant("shape of one dimension", "csrc/tensors/checks.cpp", '(sizes.size() == 1 ? ",)" : ")")', '")"', "errors*"),
-    Mutant("padding of windows that are not square", "csrc/kernels/fused/cpu/stage.h", "p.valid ? 0 : stage_.kw / 2", "p.valid ? 0 : stage_.kh / 2", "fused* pipelines edges band_filters"),
+    Mutant("padding of windows that are not square", "csrc/kernels/fused/cpu/stage.h", "p.valid ? 0 : stage_.kw / 2", "p.valid ? 0 : stage_.kh / 2", "fused* pipelines edges"),
     Mutant("dilation of tall windows", "csrc/kernels/depthwise/cpu/planes.h", "place.stride_y == 1 && place.dilation_y == 1;", "place.stride_y == 1;", "depthwise*"),
     Mutant("gradient at a symmetric border", EXTENSION, "before - 1, -1), _Run(n, after, n - 1, -1)", "before - 1, -1), _Run(n, after, n - 2, -1)", "gradients*"),
     Mutant("gradient at a reflected border", EXTENSION, "_Run(n, after, n - 2, -1)]", "_Run(n, after, n - 1, -1)]", "gradients*"),
@@ -54,7 +54,7 @@ MUTANTS = [
     Mutant("sigma of cv2", "torch_conv/compat/cv2/_taps.py", "0.15 * size + 0.35", "0.15 * size + 0.36", "compat_cv2*"),
     Mutant("flipped weights of scipy", "torch_conv/compat/scipy_ndimage/_correlate.py", "taps = np.flip(taps)", "taps = np.flip(taps, -1)", "compat_scipy_ndimage"),
     Mutant("shape of a strided fake", "torch_conv/fakes/shapes.py", "// stride[a] + 1 for", "// stride[a] for", "opcheck compile"),
-    Mutant("radius of a Gaussian", NUMBERS, "int(truncate * sigma + 0.5)", "int(truncate * sigma)", "pipelines gaussian_blur reference"),
+    Mutant("radius of a Gaussian", NUMBERS, "int(truncate * sigma + 0.5)", "int(truncate * sigma)", "pipelines reference"),
     Mutant("windows of too many taps", NUMBERS, "truncate * sigma > 1e9", "truncate * sigma > 1e12", "errors* numbers pipelines windows"),
     Mutant("padding same of even windows", "torch_conv/functional/_convolve.py", "[total // 2, total - total // 2]", "[total - total // 2, total // 2]", "conv handover"),
     Mutant("flops of a filter", "torch_conv/dispatch/flops.py", "return 2 * prod(results) * taps", "return prod(results) * taps", "tools"),
@@ -70,11 +70,14 @@ def seen(files: list[str], *options: str) -> bool:
     return not run(sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "-p", "no:cacheprovider", *options, *files)
 
 
+def files_of(pattern: str) -> list[str]:
+    return [str(file) for file in sorted((ROOT / "tests").glob(f"test_{pattern}.py"))]
+
+
 def verdict(mutant: Mutant) -> str:
     path = ROOT / mutant.file
     text = path.read_text()
-    assert text.count(mutant.old) == 1, f"{mutant.file} holds {mutant.old!r} {text.count(mutant.old)} times"
-    files = [str(f) for name in mutant.tests.split() for f in sorted((ROOT / "tests").glob(f"test_{name}.py"))]
+    files = [file for pattern in mutant.tests.split() for file in files_of(pattern)]
     native = mutant.file.startswith("csrc/")
     try:
         path.write_text(text.replace(mutant.old, mutant.new))

@@ -10,7 +10,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 import torch_conv
 import torch_conv.distributed as sharded
-from torch_conv.distributed import _exchange, _outputs, _progress, _symmetric_memory
+from torch_conv.distributed import _exchange, _operators, _progress, _symmetric_memory
 from torch_conv.distributed._progress import progress_of
 
 
@@ -43,12 +43,12 @@ def calls_like_earlier_ones_compute_anew(g):
 @case
 def rows_travel_while_the_interior_is_filtered(g):
     taken = []
-    whole, overlapped = dict(_outputs._LARGE), _outputs._overlapped
-    _outputs._LARGE.update(cpu=0, cuda=0)
+    whole, overlapped = dict(_operators._LARGE), _operators._overlapped
+    _operators._LARGE.update(cpu=0, cuda=0)
     group = g.mesh().get_group()
     before = {group: _symmetric_memory.buffers.get(group)}
     _symmetric_memory.buffers[group] = None  # which on one host would bring rows in no time
-    _outputs._overlapped = lambda *args: taken.append(1) or overlapped(*args)
+    _operators._overlapped = lambda *args: taken.append(1) or overlapped(*args)
 
     def both(x, dim, name, *args, expected=True, **kw):
         taken.clear()
@@ -81,8 +81,8 @@ def rows_travel_while_the_interior_is_filtered(g):
             for border in BORDERS:
                 check(g, g.mesh(), [Shard(2)], "filter2d", g.image(1, 2, n, 6), torch.rand(3, 2), border)
     finally:
-        _outputs._overlapped = overlapped
-        _outputs._LARGE.update(whole)
+        _operators._overlapped = overlapped
+        _operators._LARGE.update(whole)
         del _symmetric_memory.buffers[group]
         _symmetric_memory.buffers.update({group: buffer for group, buffer in before.items() if buffer})
 

@@ -14,7 +14,7 @@ from torch.distributed.tensor import Shard, distribute_tensor
 
 import torch_conv
 import torch_conv.distributed as sharded
-from torch_conv.distributed import _outputs, _plan, _verify
+from torch_conv.distributed import _operators, _plan, _verify
 from torch_conv.distributed._mesh_view import mesh_view_of
 
 TIMEOUT = 1800  # seconds that a group waits: ten times the limit of a test, so a rank that is gone is noticed before
@@ -95,7 +95,7 @@ def run_out_of_memory(rank: int, file: str, answers: mp.Queue) -> None:
             return torch.equal(sharded.filter2d(source, kernel).to_local(), expected)
 
         cached = said(is_right)
-        no_memory = mock.patch.object(_outputs, "together", side_effect=torch.OutOfMemoryError("no memory"))
+        no_memory = mock.patch.object(_operators, "together", side_effect=torch.OutOfMemoryError("no memory"))
         with no_memory if rank == 1 else contextlib.nullcontext():
             failed = said(is_right)
         answers.put((f"{name}, rank {rank}", (cached, failed, said(is_right))))

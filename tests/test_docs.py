@@ -23,7 +23,7 @@ from torch import nn
 
 import torch_conv
 from torch_conv.cli import build_parser
-from torch_conv.distributed import _outputs
+from torch_conv.distributed import _operators
 
 np = pytest.importorskip("numpy")
 PACKAGE = os.path.dirname(torch_conv.__path__[0])  # of the checkout, or installed
@@ -316,7 +316,7 @@ def test_the_tables_are_up_to_date():
 def test_the_model_of_several_machines_is_its_table(capsys):
     page = ROOT / "docs" / "multi_node.md"
     model = next(code for code in snippets(page, "python") if "def efficiency" in code)
-    assert f"shard > {_outputs._LARGE['cuda'] >> 20} << 20" in model
+    assert f"shard > {_operators._LARGE['cuda'] >> 20} << 20" in model
     exec(model, {})
     said = re.findall(r"\d+ %", capsys.readouterr().out)
     rows = re.findall(r"^\| \d+² .* us \| (\d+ %) \| (\d+ %) \|$", page.read_text(), re.MULTILINE)

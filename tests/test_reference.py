@@ -156,6 +156,15 @@ def test_padding_modes_against_torch(padding_mode, axes):
     torch.testing.assert_close(got, layer(image))
 
 
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_a_convolution_has_its_own_name_and_axes(axes):
+    conv = getattr(reference, f"conv{axes}d")
+    assert conv.__name__ == f"conv{axes}d"
+    image, weight = make_image((1, 2, *[5] * axes)), make_window((2, 2, *[3] * (axes + 1)))
+    with pytest.raises(ValueError, match=f"^conv{axes}d: weight must have {axes + 2} dimensions, got {axes + 3}$"):
+        conv(image, weight)
+
+
 def test_the_textbook_example():
     x, f = torch.tensor([8.0, 2, 5, 4, 1, 7, 3]), torch.tensor([1.0, 3, 5, 3, 1])
     y = reference.filter1d(x, f, "constant")

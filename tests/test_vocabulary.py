@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import mutants
 import pytest
 import vocabulary
 
@@ -35,3 +36,9 @@ def test_findings_name_the_line():
     assert {line for line, _ in vocabulary.old_words("csrc/api/a.cpp", "int a;\n// the hall\n")} == {2}
     assert list(vocabulary.stale_names("csrc/a.h", "// see b.h and c.h", {"b.h"})) == [(1, "there is no file 'c.h'")]
     assert list(vocabulary.stale_names("csrc/a.h", "// see b.*", {"b.h"})) == []
+
+
+@pytest.mark.parametrize("mutant", mutants.MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_changes_one_place_and_names_tests(mutant):
+    assert (mutants.ROOT / mutant.file).read_text().count(mutant.old) == 1
+    assert all(mutants.files_of(pattern) for pattern in mutant.tests.split())

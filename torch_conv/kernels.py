@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from torch_conv.dispatch.numbers import refuse_gradient
+from torch_conv.dispatch.prepare_kernel import prepare
 from torch_conv.dispatch.symbols import is_known
-from torch_conv.functional._prepare_kernel import prepare
 
 __all__ = [
     "box",

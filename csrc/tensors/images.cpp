@@ -33,7 +33,7 @@ std::vector<int> channels_inner_order(int dims, int axes) {
 }
 
 // Whether the channels are innermost: channels_last, or a permuted (H, W, C) image. Results keep this order.
-// torch_conv/fakes/shapes.py has the same rule.
+// torch_conv/dispatch/formats.py has the same rule.
 bool channels_inner(const Tensor& t, int axes) {
   const int dims = int(t.dim());
   if (dims <= axes || t.is_contiguous() || t.size(dims - axes - 1) < 2) return false;

@@ -1,1 +1,1 @@
-"""Shared by all folders: the loaded library, the table of operators, queries, and checks of arguments."""
+"""Shared by all folders: the library, the table of operators and its vmap rules, queries, checks of arguments."""

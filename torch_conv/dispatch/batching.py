@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from torch_conv.dispatch.failures import is_machine_failure
+from torch_conv.dispatch.formats import channels_inner
 from torch_conv.dispatch.operators import OPERATORS, Operator, Signature, overload_of, split_name
-from torch_conv.fakes.shapes import channels_inner
 
 # at_once(n, in_dims, *args, **options): the result of n examples and its mapped dimension, or None for separate calls.
 _AtOnce = Callable[..., tuple[Any, Any] | None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ class QueryMode(TorchDispatchMode):
     An answer is a list of numbers, which `answer_text` decodes. The calls return uninitialised results. Other operators
     of torch run.
     """
+
+    result_of: ClassVar[Callable[[str, Sequence[Any], dict[str, Any]], Any]]  # set by fakes/registration.py
 
     def __init__(self, question: str, receive: Callable[[list[int]], None]) -> None:
         super().__init__()
@@ -39,10 +41,8 @@ class QueryMode(TorchDispatchMode):
             return None
         if self._question == "footprint":
             return given["input"]  # the caller ignores the result
-        from torch_conv.fakes.registration import result_of  # that module imports this one
-
         overload = "" if func._overloadname == "default" else f".{func._overloadname}"
-        return result_of(name + overload, args, kwargs or {})
+        return QueryMode.result_of(name + overload, args, kwargs or {})
 
 
 def answer_text(answer: list[int]) -> str:

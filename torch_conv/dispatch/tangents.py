@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from torch_conv.split import SplitTensor
-
 REFUSAL = "forward-mode derivatives are not implemented yet; call it on tensors without tangents (detach() drops them)"
 
 
@@ -36,10 +34,10 @@ def has_tangent(given: Any, wrapped: bool = True) -> bool:
         if wrapped and (torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(given)):
             return True
         return forward_ad.unpack_dual(given).tangent is not None
-    if isinstance(given, SplitTensor):
-        given = given.shards
-    elif isinstance(given, dict):
+    if isinstance(given, dict):
         given = given.values()
+    elif hasattr(type(given), "shards"):  # a SplitTensor
+        given = given.shards
     elif not isinstance(given, (list, tuple)):
         return False
     return any(has_tangent(part, wrapped) for part in given)

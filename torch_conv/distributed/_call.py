@@ -20,28 +20,23 @@ from torch.distributed.tensor import DTensor
 
 from torch_conv.dispatch.operators import Arguments
 from torch_conv.dispatch.tangents import in_forward_mode
-from torch_conv.distributed._mesh_view import MeshView, NoKey, key_of
-from torch_conv.distributed._operators import compute, run_operator
-from torch_conv.distributed._outputs import outputs_in, outputs_of
+from torch_conv.distributed._mesh_view import NoKey, key_of
+from torch_conv.distributed._operators import OperatorCalls, compute, outputs_in, outputs_of
 from torch_conv.distributed._plan import OperatorForms, RankPlan
 from torch_conv.distributed._progress import ExchangeError
 from torch_conv.distributed._sharded import Sharded, dtensor_of, parts_of, spec_of
 from torch_conv.distributed._symmetric_memory import Puts
-from torch_conv.distributed._verify import Check, verify
 from torch_conv.functional._calls import below_autograd
 
 
-class ShardedCall:
-    """One call: its comparison between ranks, its operators, and the cached call that may serve it."""
+class ShardedCall(OperatorCalls):
+    """One call of a function, and the cached call that may serve it."""
 
-    def __init__(self, name: str, view: MeshView) -> None:
-        self.name, self.view = name, view
-        self.check = Check(name, view, verify.on)
-        self.operators: list[tuple[OperatorForms, RankPlan, Arguments, Sharded]] = []  # with their results
-        self._key: Any = None  # equal for calls whose checks give equal results
-        self._cached_call: CachedCall | None = None  # of an earlier call with this key
-        self._only_plan: RankPlan | None = None  # of a cached call, which has one operator
-        self._values: tuple[Any, ...] = ()  # the arguments but for the image
+    # Class attributes, because a constructor's call of another one takes 0.1 us.
+    _key: Any = None  # equal for calls whose checks give equal results
+    _cached_call: CachedCall | None = None  # of an earlier call with this key
+    _only_plan: RankPlan | None = None  # of a cached call, which has one operator
+    _values: tuple[Any, ...] = ()  # the arguments but for the image
 
     def run_cached(self, image: DTensor, args: tuple[Any, ...], kwargs: Arguments) -> DTensor | None:
         """The result of a cached call, or None if there is none. Calls that the ranks compare are not cached ones."""
@@ -75,9 +70,6 @@ class ShardedCall:
         self._only_plan = cached.plan
         arguments = cached.arguments(self._values) | {"input": whole}
         return below_autograd(compute, self, cached.forms.op, cached.forms.split, arguments, cached.plan)
-
-    def run(self, func: Any, args: tuple[Any, ...], kwargs: Arguments) -> Sharded:
-        return run_operator(self, func, args, kwargs)
 
     def cache_call(self, whole: Sharded, result: Any) -> None:
         """Caches the call if it consists of one operator on the image."""

@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_conv.dispatch.formats import in_order_of
 from torch_conv.dispatch.query import conv_arguments
-from torch_conv.fakes.shapes import in_order_of, refuse_meta
+from torch_conv.fakes.shapes import refuse_meta
 from torch_conv.functional._convolve import check_numbers, pads_of
 from torch_conv.functional._router import served_here
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from torch_conv.dispatch.operators import OPERATORS, Operator, split_name
+from torch_conv.dispatch.query import QueryMode
 from torch_conv.fakes.convolutions import fake_convolution, fake_of_numbers, fake_weight_gradient
 from torch_conv.fakes.filters import fake_filter, fake_ladder, fake_out
 from torch_conv.fakes.sequences import fake_sequence
@@ -21,11 +22,12 @@ _FAKES: dict[str, Fake] = {}
 
 
 def register() -> None:
-    """Registers the fakes. The package calls this function once."""
+    """Registers the fakes, and the results of calls that do not run. The package calls this function once."""
     for operator in OPERATORS.values():
         _FAKES.update(_fakes_of(operator))
     for name, fake in _FAKES.items():
         torch.library.register_fake(f"torch_conv::{name}", fake, lib=_LIBRARY)
+    QueryMode.result_of = staticmethod(result_of)
 
 
 def _fakes_of(operator: Operator) -> Iterator[tuple[str, Fake]]:

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_conv.dispatch.formats import in_order_of
 from torch_conv.dispatch.operators import Operator, Signature, split_name
-from torch_conv.fakes.shapes import in_order_of, refuse_meta
+from torch_conv.fakes.shapes import refuse_meta
 
 
 def on_shards(operator: Operator, operator_fake: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:

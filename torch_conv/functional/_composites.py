@@ -54,7 +54,7 @@ def correlate2d(
 ) -> Tensor:
     """`filter2d`, into `out` if given."""
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("filter2d", out, output_dtype)
         _filter2d_out(input, kernel, border_type, normalized, padding, value=value, algorithm=algorithm, out=out)
         return out
     return _filter2d(
@@ -75,7 +75,7 @@ def correlate2d_separable(
 ) -> Tensor:
     """`filter2d_separable`, into `out` if given."""
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("filter2d_separable", out, output_dtype)
         _filter2d_separable_out(
             input, taps_x, taps_y, border_type, False, padding, value=value, algorithm=algorithm, out=out
         )
@@ -97,7 +97,7 @@ def correlate3d(
 ) -> Tensor:
     """`filter3d`, into `out` if given."""
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("filter3d", out, output_dtype)
         _filter3d_out(input, kernel, border_type, padding=padding, value=value, algorithm=algorithm, out=out)
         return out
     return _filter3d(
@@ -118,7 +118,7 @@ def correlate3d_separable(
     """`filter3d_separable` with the taps [z, y, x], into `out` if given."""
     z, y, x = parts[0], parts[1], parts[2]
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("filter3d_separable", out, output_dtype)
         _filter3d_separable_out(input, x, y, z, border_type, padding=padding, value=value, algorithm=algorithm, out=out)
         return out
     return _filter3d_separable(
@@ -152,7 +152,7 @@ def correlate_each(
     planes = input.flatten(0, -axes - 1) if input.dim() > axes else input.unsqueeze(0)
     planes = planes.unsqueeze(1).expand([-1, n] + [-1] * axes)
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype(name, out, output_dtype)
         lost = kernels.size(-1) - 1 if padding == "valid" else 0
         fits = True
         shape = lead + [n]
@@ -205,7 +205,7 @@ def correlate2d_sum(
         return correlate2d(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
     xs, ys = [parts[1], parts[3]], [parts[0], parts[2]]
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("separable_sum2d", out, output_dtype)
         _separable_sum2d_out(input, xs, ys, border_type, padding=padding, value=value, algorithm=algorithm, out=out)
         return out
     return _separable_sum2d(

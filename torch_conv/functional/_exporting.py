@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv.fakes.shapes import DTYPES
+from torch_conv.dispatch.formats import DTYPES
 
 
 def leaves_out_dtypes(kwargs: dict[str, Any]) -> bool:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from torch_conv.fakes.shapes import channels_inner
+from torch_conv.dispatch.formats import channels_inner
 
 PLAIN = (Tensor, Parameter)  # no subclass intercepts their calls
 _INHERITED = Tensor.__torch_dispatch__  # a subclass without its own has this one

@@ -77,7 +77,7 @@ def spatial_gradient(
     if algorithm == "direct":
         return _gradient_by_kernels(input, mode, order, normalized, border_type, padding, value, output_dtype, out)
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("spatial_gradient", out, output_dtype)
         _gradient2d_out(
             input,
             mode,
@@ -175,7 +175,7 @@ def sobel(
     if algorithm == "direct":
         return _sobel_by_kernels(input, normalized, eps, border_type, padding, value, output_dtype, out)
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("sobel", out, output_dtype)
         _sobel2d_out(
             input, normalized, eps, border_type=border_type, padding=padding, value=value, algorithm=algorithm, out=out
         )
@@ -268,7 +268,7 @@ def gaussian_sobel(
     """
     y, x = gaussian_parts("gaussian_sobel", kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("gaussian_sobel", out, output_dtype)
         _gaussian_sobel2d_out(
             input, x, y, border_type, magnitude=magnitude, padding=padding, value=value, algorithm=algorithm, out=out
         )

@@ -119,7 +119,7 @@ def gaussian_gradient_magnitude3d(
     name = "gaussian_gradient_magnitude3d"
     z, y, x = gaussian_parts3d(name, kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype(name, out, output_dtype)
         _gaussian_gradient3d_out(
             input, x, y, z, border_type, derivative=mode, padding=padding, value=value, algorithm=algorithm, out=out
         )

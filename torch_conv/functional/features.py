@@ -69,7 +69,7 @@ def structure_tensor(
     """
     y, x = gaussian_parts("structure_tensor", kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("structure_tensor", out, output_dtype)
         _structure_tensor2d_out(
             input, x, y, border_type, derivative=mode, padding=padding, value=value, algorithm=algorithm, out=out
         )
@@ -135,7 +135,7 @@ def thin_edges(
     """
     y, x = gaussian_parts("thin_edges", kernel_size, sigma, 4.0, "separable", input)
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("thin_edges", out, output_dtype)
         _thin_edges2d_out(input, x, y, border_type, padding=padding, value=value, algorithm=algorithm, out=out)
         return out
     return _thin_edges2d(

@@ -18,7 +18,8 @@ _box2d = torch.ops.torch_conv.box2d
 _box2d_out = torch.ops.torch_conv.box2d_out
 
 
-@public(keyword_only="value", operator="filter2d", axes=2)
+# Eager calls go to `eager_operator`. Scripts and torch.compile run the body, which calls the same operator.
+@public(keyword_only="value", eager_operator="filter2d", axes=2)
 def filter2d(
     input: Tensor,
     kernel: Tensor,
@@ -77,7 +78,7 @@ def filter2d(
                   [20., 33., 24.]]]])
     """
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("filter2d", out, output_dtype)
         _filter2d_out(
             input,
             kernel,
@@ -109,7 +110,7 @@ def filter2d(
     )
 
 
-@public(keyword_only="value", operator="filter2d_separable", axes=2)
+@public(keyword_only="value", eager_operator="filter2d_separable", axes=2)
 def filter2d_separable(
     input: Tensor,
     kernel_x: Tensor,
@@ -164,7 +165,7 @@ def filter2d_separable(
                   [4., 6., 4.]]]])
     """
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("filter2d_separable", out, output_dtype)
         _filter2d_separable_out(
             input,
             kernel_x,
@@ -246,7 +247,7 @@ def box_blur(
         tensor([[0.6667, 1.0000, 2.0000, 3.0000, 3.3333]])
     """
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("box_blur", out, output_dtype)
         _box2d_out(
             input,
             kernel_size,

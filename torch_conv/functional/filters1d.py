@@ -114,7 +114,7 @@ def filter1d(
     dilations = [1, distance] if along_x else [distance, 1]
 
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("filter1d", out, output_dtype)
         source, target = input, out
         if as_row:
             source, target = input.unsqueeze(-2), out.unsqueeze(-2)

@@ -131,7 +131,7 @@ def gaussian_downsample(
         raise ValueError(f"gaussian_downsample: factor must be at least 1, got {factor}")
     parts = gaussian_parts("gaussian_downsample", kernel_size, sigma, truncate, "separable", input)
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("gaussian_downsample", out, output_dtype)
         _filter2d_separable_out(
             input,
             parts[1],
@@ -205,7 +205,7 @@ def unsharp_mask(
     if len(parts) == 1:
         return correlate2d(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("unsharp_mask", out, output_dtype)
         _unsharp_mask2d_out(
             input,
             parts[1],

@@ -20,7 +20,8 @@ _box3d = torch.ops.torch_conv.box3d
 _box3d_out = torch.ops.torch_conv.box3d_out
 
 
-@public(keyword_only="padding", operator="filter3d", axes=3)
+# Eager calls go to `eager_operator`. Scripts and torch.compile run the body, which calls the same operator.
+@public(keyword_only="padding", eager_operator="filter3d", axes=3)
 def filter3d(
     input: Tensor,
     kernel: Tensor,
@@ -77,7 +78,7 @@ def filter3d(
                  [13.,  7.]]])
     """
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("filter3d", out, output_dtype)
         _filter3d_out(
             input,
             kernel,
@@ -109,7 +110,7 @@ def filter3d(
     )
 
 
-@public(keyword_only="padding", operator="filter3d_separable", axes=3)
+@public(keyword_only="padding", eager_operator="filter3d_separable", axes=3)
 def filter3d_separable(
     input: Tensor,
     kernel_x: Tensor,
@@ -161,7 +162,7 @@ def filter3d_separable(
                 [4., 4., 2.]])
     """
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("filter3d_separable", out, output_dtype)
         _filter3d_separable_out(
             input,
             kernel_x,
@@ -195,7 +196,7 @@ def filter3d_separable(
     )
 
 
-@public(keyword_only="normalized", operator="box3d", axes=3, exact_integers=True)
+@public(keyword_only="normalized", eager_operator="box3d", axes=3, exact_integers=True)
 def box_blur3d(
     input: Tensor,
     kernel_size: BroadcastingList3[int],
@@ -240,7 +241,7 @@ def box_blur3d(
         tensor([0.3333, 1.0000, 2.0000, 2.6667])
     """
     if out is not None:
-        check_out_dtype(out, output_dtype)
+        check_out_dtype("box_blur3d", out, output_dtype)
         _box3d_out(
             input,
             kernel_size,

@@ -15,6 +15,22 @@ from torch_conv.reference._extend import accumulation, extended, reads, rounded
 __all__ = ["conv1d", "conv2d", "conv3d"]
 
 
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+    activation: str | None = None,
+) -> Tensor:
+    """The result of `torch_conv.conv1d`."""
+    return _convolve(1, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
+
+
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -27,8 +43,41 @@ def conv2d(
     padding_mode: str = "zeros",
     activation: str | None = None,
 ) -> Tensor:
-    """The result of `torch_conv.conv1d`, `conv2d` or `conv3d`: a weight of 3, 4 or 5 dimensions says which."""
-    axes = weight.dim() - 2
+    """The result of `torch_conv.conv2d`."""
+    return _convolve(2, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
+
+
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+    activation: str | None = None,
+) -> Tensor:
+    """The result of `torch_conv.conv3d`."""
+    return _convolve(3, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
+
+
+def _convolve(
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+    padding_mode: str,
+    activation: str | None,
+) -> Tensor:
+    """A convolution over the last `axes` dimensions."""
+    if weight.dim() != axes + 2:
+        raise ValueError(f"conv{axes}d: weight must have {axes + 2} dimensions, got {weight.dim()}")
     n, k, s, d = input.shape[-axes:], weight.shape[-axes:], per_axis(stride, axes), per_axis(dilation, axes)
     spare = [step * (size - 1) for size, step in zip(k, d, strict=True)]
     if padding == "same":  # an odd number of pixels to add puts one more after than before
@@ -54,6 +103,3 @@ def conv2d(
     if activation is not None:
         total = getattr(F, activation)(total)
     return rounded(total, input.dtype)
-
-
-conv1d = conv3d = conv2d

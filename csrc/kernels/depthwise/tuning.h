@@ -45,24 +45,24 @@ inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
 // WARPS is faster if at least this part of its lanes has a vector and the call has fewer outputs than this number. It
 // is slower for all other windows.
 //
-//     float32   3x3          1/2, any number      float16   3x3 stride 1   2/3, 2^21
-//               5x5 stride 1   2/3, 2^20                      3x3 stride 2   1/2, 2^21; any number if PLANES holds no plane
-//               5x5 stride 2   2/3, any number                5x5 stride 2   2/3, 2^19
+//     float32   3x3          1/2, any number      float16   3x3 stride 1 2/3, 2^21
+//               5x5 stride 1 2/3, 2^20                      3x3 stride 2 1/2, 2^21; any number if PLANES holds no plane
+//               5x5 stride 2 2/3, any number                5x5 stride 2 2/3, 2^19
 //               7x7          2/3, 2^19
 //
 // us, WARPS and the fastest other variant:
 //
 //     one NVIDIA H200
-//       float32   3x3 stride 1   96x56 39.0 43.5    32x32x224 100.6 108    1024x16 43.9 47.5
+//       float32   3x3 stride 1 96x56 39.0 43.5    32x32x224 100.6 108    1024x16 43.9 47.5
 //                              1024x12 (3/8 of the lanes) 29.9 22.2    8 of 8x2048 530, `direct` 521
-//                 3x3 stride 2   96x112 89.0 95.2
-//                 5x5 stride 1   96x56 48 45    2 of 96x56 2.9 3.3    4 of 96x56 4.6 4.3
-//                 5x5 stride 2   144x56 37.6 39.8    288x32 24.5 36.3    64x68 (53 % of the lanes) 34.7 28.2
+//                 3x3 stride 2 96x112 89.0 95.2
+//                 5x5 stride 1 96x56 48 45    2 of 96x56 2.9 3.3    4 of 96x56 4.6 4.3
+//                 5x5 stride 2 144x56 37.6 39.8    288x32 24.5 36.3    64x68 (53 % of the lanes) 34.7 28.2
 //                 7x7          96x56 80 50    1 of 72x64 2.8 4.0    8 of 72x64 9.7 9.8
-//       float16   3x3 stride 1   96x56 25.5 23.1    4 of 96x56 2.9 3.2    8 of 96x56 4.2 4.2
+//       float16   3x3 stride 1 96x56 25.5 23.1    4 of 96x56 2.9 3.2    8 of 96x56 4.2 4.2
 //                              8 of 128x32 (half of the lanes) 3.5 3.1
-//                 3x3 stride 2   96x112 52.3 49.9    16 of 32x112 5.1 5.9    32x32x224 (no PLANES) 35.4 40.6
-//                 5x5 stride 2   2 of 32x112 3.1 4.4    8 of 32x112 5.1 5.1
+//                 3x3 stride 2 96x112 52.3 49.9    16 of 32x112 5.1 5.9    32x32x224 (no PLANES) 35.4 40.6
+//                 5x5 stride 2 2 of 32x112 3.1 4.4    8 of 32x112 5.1 5.1
 inline const char* warps_is_slower(const Depthwise& p, const Arch& arch) {
   const WarpsConfig c = warps_config(p);
   const bool f32 = p.in.dtype == Dtype::f32, two = c.shape.stride == 2;

@@ -16,7 +16,7 @@ from torch import _C, Tensor
 from torch_conv import functional
 from torch_conv.compat.cv2 import _arguments, _float64
 from torch_conv.compat.cv2._arguments import is_array, is_odd, is_scalar, tensor
-from torch_conv.fakes.shapes import in_order_of
+from torch_conv.dispatch.formats import in_order_of
 from torch_conv.functional._composites import overlap
 from torch_conv.functional._kernel_cache import is_plain
 from torch_conv.functional.filters import filter2d
