@@ -126,12 +126,13 @@ struct Surroundings {
   float value;
 };
 
+static_assert(kBorders == 7, "a border that repeats columns needs a line in extend_columns");
+
 // Fills the columns of a row just outside the image, R on either side. The row's `Side` outer columns on either side
 // are halos. kWhole: the image's width is a multiple of a lane's columns. Columns are registers, which no index of
 // core/border.h can select: each border's column is named.
 template <int R, int Side, bool kWhole, int C, int W>
 __device__ __forceinline__ void extend_columns(float (&row)[C][W], int first, int w, Border border, float value) {
-  static_assert(kBorders == 7, "a border that repeats columns needs a line here");
   const auto replace = [&](bool here, float& to, float last, float reflect, float symmetric) {
     const float v = border == Border::replicate   ? last
                     : border == Border::reflect   ? reflect
