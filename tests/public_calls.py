@@ -1,6 +1,7 @@
 """A small call of every public function, and which of its arguments are numbers: for tests that hold for all."""
 
 import inspect
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,6 +58,8 @@ def number_arguments(name: str) -> list[str]:
 
 
 FILTERS = [name for name, given in calls().items() if "input" in given and not name.startswith("conv")]
+# Each filter with all its arguments but for the image.
+PARTIALS = {name: partial(getattr(torch_conv, name), **dict(list(calls()[name].items())[1:])) for name in FILTERS}
 
 
 def filtered(name: str, image: torch.Tensor, **options: Any) -> torch.Tensor:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from public_calls import PARTIALS
 from strategies import make_image, make_window
 from torch._dynamo.testing import CompileCounterWithBackend
 
@@ -81,13 +82,14 @@ def weights(channels, *size):
 
 ROW = torch.tensor([0.25, 0.5, 0.25])
 # Calls of images (B, 2, 8, 9) and volumes (B, 2, 5, 8, 9).
-IMAGES = {
-    "filter2d": lambda x: torch_conv.filter2d(x, torch.ones(3, 3)),
+IMAGES, VOLUMES = (
+    {name: lambda x, f=f: f(x) for name, f in PARTIALS.items() if ("3d" in name) == of_volumes}
+    for of_volumes in (False, True)
+)
+IMAGES |= {
     "filter2d, normalized": lambda x: torch_conv.filter2d(x, torch.ones(3, 3), "skip", True),
     "filter2d, stride": lambda x: torch_conv.filter2d(x, torch.ones(3, 3), "constant", stride=2, dilation=2),
     "filter2d_separable": lambda x: torch_conv.filter2d_separable(x, ROW, ROW, "circular"),
-    "filter1d": lambda x: torch_conv.filter1d(x, ROW),
-    "box_blur": lambda x: torch_conv.box_blur(x, 3),
     "box_blur, valid": lambda x: torch_conv.box_blur(x, (2, 3), padding="valid"),
     "conv2d": lambda x: torch_conv.conv2d(x, weights(2, 3, 3), groups=2, padding=1, algorithm="ours"),
     "conv2d, valid": lambda x: torch_conv.conv2d(x, weights(2, 3, 3), groups=2, algorithm="ours"),
@@ -95,26 +97,11 @@ IMAGES = {
     "conv1d": lambda x: torch_conv.conv1d(x[:, :, 0], weights(2, 3), groups=2, algorithm="ours"),
     "causal_conv1d": lambda x: torch_conv.causal_conv1d(x[:, :, 0], weights(2, 3)[:, 0]),
     "gaussian_blur2d": lambda x: torch_conv.gaussian_blur2d(x, 5, 1.0),
-    "gaussian_downsample": lambda x: torch_conv.gaussian_downsample(x, 5, 1.0),
-    "spatial_gradient": lambda x: torch_conv.spatial_gradient(x),
-    "sobel": lambda x: torch_conv.sobel(x),
-    "laplacian": lambda x: torch_conv.laplacian(x, 3),
     "unsharp_mask": lambda x: torch_conv.unsharp_mask(x, 9, 1.0),
     "difference_of_gaussians": lambda x: torch_conv.difference_of_gaussians(x, 0.5),
     "gaussian_laplace": lambda x: torch_conv.gaussian_laplace(x, 0.5),
-    "gaussian_sobel": lambda x: torch_conv.gaussian_sobel(x, 3, 1.0),
-    "structure_tensor": lambda x: torch_conv.structure_tensor(x, 3, 1.0),
-    "thin_edges": lambda x: torch_conv.thin_edges(x, 3, 1.0),
 }
-VOLUMES = {
-    "filter3d": lambda x: torch_conv.filter3d(x, torch.ones(3, 3, 3)),
-    "filter3d_separable": lambda x: torch_conv.filter3d_separable(x, ROW, ROW, ROW),
-    "box_blur3d": lambda x: torch_conv.box_blur3d(x, 3),
-    "conv3d": lambda x: torch_conv.conv3d(x, weights(2, 3, 3, 3), groups=2, algorithm="ours"),
-    "gaussian_blur3d": lambda x: torch_conv.gaussian_blur3d(x, 3, 1.0),
-    "gaussian_gradient_magnitude3d": lambda x: torch_conv.gaussian_gradient_magnitude3d(x, 3, 1.0),
-    "spatial_gradient3d": lambda x: torch_conv.spatial_gradient3d(x),
-}
+VOLUMES["conv3d"] = lambda x: torch_conv.conv3d(x, weights(2, 3, 3, 3), groups=2, algorithm="ours")
 FUNCTIONS = {**{n: (f, (2, 8, 9)) for n, f in IMAGES.items()}, **{n: (f, (2, 5, 8, 9)) for n, f in VOLUMES.items()}}
 
 
