@@ -77,6 +77,7 @@ def files_of(pattern: str) -> list[str]:
 def verdict(mutant: Mutant) -> str:
     path = ROOT / mutant.file
     text = path.read_text()
+    assert text.count(mutant.old) == 1, f"{mutant.file} holds {mutant.old!r} {text.count(mutant.old)} times"
     files = [file for pattern in mutant.tests.split() for file in files_of(pattern)]
     native = mutant.file.startswith("csrc/")
     try:

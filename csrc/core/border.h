@@ -50,6 +50,7 @@ constexpr const char* name_of(Border b) { return rule_of(b).names[0]; }
 constexpr bool extends(Border b) { return rule_of(b).outside != Outside::none; }
 
 // Whether elements near an end of the image stand for the elements outside of that end.
+// A loop over constants: compilers make comparisons of it, and a table of rule_of(b) otherwise.
 constexpr bool is_mirror(Border b) {
   for (int i = 0; i < kBorders; ++i)
     if (rule_of(Border(i)).outside == Outside::near && b == Border(i)) return true;
@@ -98,9 +99,9 @@ TC_HD constexpr I map_index(I i, I n, Border border) {
 // code.
 constexpr int map_near(int i, int n, Border border) {
   if (border == Border::constant) return i < 0 || i >= n ? -1 : i;
-  const int twice = border == Border::reflect ? 1 : 0;  // the element at the edge occurs once
-  if (i < 0) return border == Border::replicate ? 0 : -i - 1 + twice;
-  return i < n ? i : border == Border::replicate ? n - 1 : 2 * n - 1 - i - twice;
+  const int edge = border == Border::reflect ? 1 : 0;  // whose element occurs once
+  if (i < 0) return border == Border::replicate ? 0 : -i - 1 + edge;
+  return i < n ? i : border == Border::replicate ? n - 1 : 2 * n - 1 - i - edge;
 }
 
 // map_index() for column x of a row of w values with `channels` interleaved channels. The result is the value of the

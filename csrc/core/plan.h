@@ -74,7 +74,7 @@ struct Plan {
   double bytes = 0;                // one read of the input, one write of the output
   double flops = 0;                // two a tap
   std::vector<Kernel> kernels{};   // in the order of their launches (CUDA)
-  bool cuda = false;               // of `choose`; else the plan has loops of the CPU
+  bool cuda = false;               // set by `choose`; plans of the CPU have loops, not kernels
   std::any launch{};               // a LaunchFunction of the problem, if the plan has a variant
   std::any config{};               // a struct of the variant, for its launch
   std::vector<Refusal> refused{};  // variants before the chosen one
@@ -129,7 +129,7 @@ struct Candidate {
   // Fills the plan: why, tile, grid, kernels, config.
   void (*configure)(const Problem&, const Arch&, Plan&);
   LaunchFunction<Problem> launch;
-  Sums sums = Sums::chain;  // `mma`: on tensor cores, as a problem that `needs_mma` must be
+  Sums sums = Sums::chain;  // `mma`: on tensor cores, for problems that `needs_mma`
 };
 
 // The plan of the first candidate that serves. `pinned`, unless it is "", names the only candidate. If none serves, the

@@ -1,11 +1,14 @@
 // The only includes of libtorch: stable-ABI headers, the Tensor alias, and calls without a name in the stable API.
 #pragma once
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wswitch"  // an error in this project (setup.py)
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/core/ScalarType.h>
+#pragma GCC diagnostic pop
 
 #include <array>
 #include <optional>

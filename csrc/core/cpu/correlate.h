@@ -34,8 +34,12 @@ TC_HD Vec<A> spread(const A* p, int64_t lane) {
   else return splat(*p);
 }
 
-// One input row times the tap rows of output rows LO .. HI.
-template <int LO, int HI, bool PerChannel, int R, int V, typename A, typename E>
+struct OutputRows {
+  int first, last;
+};
+
+// One input row times the tap rows of some output rows.
+template <OutputRows rows, bool PerChannel, int R, int V, typename A, typename E>
 TC_HD void add_row(Vec<A> (&acc)[R][V], const E* row, const A* const (&taps)[R], const CpuWindow<A>& w,
                    const int64_t* offset, int64_t phase) {
   for (int64_t j = 0; j < w.kw; ++j) {
@@ -45,7 +49,7 @@ TC_HD void add_row(Vec<A> (&acc)[R][V], const E* row, const A* const (&taps)[R],
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) in[v] = load_as<A>(at + v * kLanes<A>);
 #pragma GCC unroll 8
-    for (int r = LO; r <= HI; ++r) {
+    for (int r = rows.first; r <= rows.last; ++r) {
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v)
         acc[r][v] = fma(spread<PerChannel>(taps[r] + j * w.pitch, phase + v * kLanes<A>), in[v], acc[r][v]);
@@ -65,7 +69,7 @@ TC_HD void correlate_tile(const E* const* rows, const CpuWindow<A>& w, const int
     auto row = [&]<int LO, int HI>(int64_t q) {
 #pragma GCC unroll 8
       for (int r = LO; r <= HI; ++r) taps[r] = first + (q - r) * tap_row;
-      add_row<LO, HI, PerChannel>(acc, rows[q] + x, taps, w, offset, phase);
+      add_row<OutputRows{LO, HI}, PerChannel>(acc, rows[q] + x, taps, w, offset, phase);
     };
     if constexpr (R > 1) row.template operator()<0, 0>(0);
     if constexpr (R > 2) row.template operator()<0, 1>(1);

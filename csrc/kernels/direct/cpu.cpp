@@ -54,7 +54,8 @@ void plan_blocks(const Direct& p, Plan& plan) {
   const Dtype type = p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
   TransposedBlocks blocks{block_of(p), plan};
   Direct q = p;
-  q.in = transposed(p.in, blocks.together, type), q.out = transposed(p.out, blocks.together, type),
+  q.in = transposed(p.in, blocks.together, type);
+  q.out = transposed(p.out, blocks.together, type);
   q.groups = blocks.together;
   plan_rows(q, blocks.plan);
   plan_rows(p, plan);

@@ -93,7 +93,7 @@ struct StreamingMemory {
 // A block's outputs: columns [x, x + valid) of rows [y, y_end). They come in chunks of Rows rows, behind the chunks
 // of 2 Rows rows that start the sums.
 template <typename T, int Rows>
-struct StreamingStrip {
+struct BlockStrip {
   int x, valid, y, y_end;
   int64_t plane;
   // Column 0 of the block is aligned: column first_x of the extended image, `shift` columns left of output x's window.
@@ -104,7 +104,7 @@ struct StreamingStrip {
   // overlap read a row at the same time, and memory sees it once.
   int start_row, start_rows, turn, start_chunks, chunks;
 
-  __device__ StreamingStrip(const IntegerArgs& a, int64_t work) {
+  __device__ BlockStrip(const IntegerArgs& a, int64_t work) {
     x = int(work % a.tiles) * a.tile_w, valid = min(a.tile_w, a.out_w - x);
     y = int(work / a.tiles % a.strips) * a.strip_h, y_end = min(y + a.strip_h, a.out_h);
     plane = work / a.tiles / a.strips;
@@ -154,7 +154,7 @@ struct StreamingSums {
 
   const IntegerArgs& a;
   const StreamingMemory<T, Sum, Rows, Stages>& memory;
-  const StreamingStrip<T, Rows>& strip;
+  const BlockStrip<T, Rows>& strip;
   const ThreadColumns<T>& columns;
   const WindowEnds<V>& ends;
   const T* const in;
@@ -306,7 +306,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_streaming(const __grid_consta
   extern __shared__ __align__(16) unsigned char shared[];
   const StreamingMemory<T, Sum, Rows, Stages> memory(shared);
   for (int64_t work = blockIdx.x; work < a.work; work += gridDim.x) {
-    const StreamingStrip<T, Rows> strip(a, work);
+    const BlockStrip<T, Rows> strip(a, work);
     const int own_x = strip.first_x + int(threadIdx.x) * V;
     const ThreadColumns<T> columns(a, own_x, strip.first_x, strip.shift + strip.valid + a.kw - 1);
     const bool is_mirror = columns.source == ThreadColumns<T>::Source::mirror, mirrors = __syncthreads_or(is_mirror);

@@ -148,6 +148,7 @@ __global__ void __launch_bounds__(kChannelsThreads, s.resident)
                  row_out = a.y.spread.divisor * unsigned(a.out_h) * sizeof(T);
   const int rest_x = has_outputs ? a.x.out - x0 : 0, rest_y = a.y.out - y0;
   A sum[s.ty][s.tx][V] = {};
+  // CHANNELS_TMA has the same loop (channels_tma/kernel.cuh says why).
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     if (r + kAhead < kRows) load_row(r + kAhead);

@@ -59,7 +59,7 @@ static void run(const Depthwise& p, const Plan& plan, const Site&) {
 
 Plan plan_cpu(const Depthwise& p, const char* pinned) {
   Plan plan{.algorithm = "depthwise", .launch = run};
-  if (const char* why = p.sums == Sums::mma ? "no tensor cores" : reach_refusal(p)) {
+  if (const char* why = p.sums == Sums::mma ? "no tensor cores" : footprint_refusal(p)) {
     plan.why = why;
     return plan;
   }

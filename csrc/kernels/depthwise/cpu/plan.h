@@ -88,7 +88,7 @@ inline const char* strips_refusal(const Depthwise& p) {
 }
 
 // A thread keeps the input rows of the footprint of a tile.
-inline const char* reach_refusal(const Depthwise& p) {
+inline const char* footprint_refusal(const Depthwise& p) {
   const Placement& at = p.place;
   const int64_t rows = (p.kh - 1) * at.dilation_y + 1 + 6 * at.stride_y;
   const int64_t columns = std::min<int64_t>(p.out.w, 512) * at.stride_x + (p.kw - 1) * at.dilation_x + 1;

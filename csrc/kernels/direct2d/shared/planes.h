@@ -12,8 +12,8 @@ namespace torch_conv::direct2d {
 // The default anchor: the tap of k over the output pixel. A tile places its halo by this tap.
 constexpr int middle_of(int k) { return (k - 1) / 2; }
 
-// A window over a plane. If channels are interleaved, a plane's rows hold w * channels values, and `dilation_x` counts
-// the channels in.
+// A window over a plane. If channels are interleaved, a plane's rows hold w * channels values, and `dilation_x` is the
+// dilation times the channels.
 struct PlaneWindow {
   int kh, kw;
   int dilation_y, dilation_x;  // from tap to tap, in rows and in values

@@ -141,7 +141,7 @@ struct TilePolicy {
   bool bulk;                                   // one bulk copy loads the box, else copies of single threads
   bool aligned;                                // rows of outputs start on 16 bytes
   bool bias;
-  bool groups;          // a group of dilation_x interleaved channels is an image of its own
+  bool groups;          // the dilation_x values of a pixel are a group of channels, which is an image of its own
   int channel_windows;  // see PlaneWindow
   constexpr PlaneWindow window() const {
     return {kh, kw, dilation_y, dilation_x, stride, channel_windows, groups && channel_windows};

@@ -38,12 +38,12 @@ Plan plan_cpu(const Fused& p, const char* variant) {
     return plan;
   }
   const int64_t pixel = pixel_of_row(p);
-  int64_t rows = 0, reach_y = 1, reach_x = 1;  // rows of all rings; the window of the whole chain
+  int64_t rows = 0, window_h = 1, window_w = 1;  // rows of all rings; the window of the whole chain
   double flops = 0;                            // of a pixel
   for (int s = 0; s < p.count; ++s) {
     const Stage& stage = p.stages[s];
     rows += std::max(stage.windows, 1) * std::min(stage.kh + 3, p.in.h) + stage.outputs();
-    reach_y += stage.kh - 1, reach_x += stage.kw - 1;
+    window_h += stage.kh - 1, window_w += stage.kw - 1;
     // An output of the last stage takes a column of `stride` row sums, and a block of stride x stride before that.
     const double columns = s == p.count - 1 ? 1 : double(p.stride) * double(p.stride);
     flops +=
@@ -52,8 +52,8 @@ Plan plan_cpu(const Fused& p, const char* variant) {
   // Whole rows as long as the rings take a megabyte, twice the limit of tile_columns. Structure tensor with 5 taps
   // of 4096^2 float32, one thread of a Zen 4: 47.7 ms in whole rows (690 KB of rings), 55.4 and 60.6 in two and four
   // tiles.
-  plan.tile_w = tile_columns(p.out.w, pixel, ceil_div(rows, 2), reach_x, size_of(p.in.dtype) == 8 ? 8 : 4);
-  plan.tile_h = std::max(1, unit_rows(p.out.h, reach_y));
+  plan.tile_w = tile_columns(p.out.w, pixel, ceil_div(rows, 2), window_w, size_of(p.in.dtype) == 8 ? 8 : 4);
+  plan.tile_h = std::max(1, unit_rows(p.out.h, window_h));
   plan.blocks = p.in.n * (pixel > 1 ? 1 : p.in.c) * ceil_div(p.out.h, plan.tile_h);
   plan.bytes = bytes_of(p.in) + p.stages[p.count - 1].outputs() * bytes_of(p.out);
   plan.flops = flops * elements_of(p.out);

@@ -147,7 +147,7 @@ void separable_units(const Separable& p, const Plan& plan, Range units) {
 // Planes turned, a block of them at a time.
 template <typename A>
 void block_units(const Separable& p, const Plan& plan, Range units) {
-  const auto& blocks = *std::any_cast<separable2d::TransposedPlanes>(&plan.config);
+  const auto& blocks = *std::any_cast<separable2d::TransposedBlocks>(&plan.config);
   const auto* rows = std::any_cast<separable2d::ImageRows>(&blocks.plan.config);
   std::vector<A> memory(rows ? rows->slots * rows->pitch + kLanes<A> : 0);
   A* const sums = reinterpret_cast<A*>(round_up(reinterpret_cast<intptr_t>(memory.data()), TC_VEC_BYTES));

@@ -25,7 +25,7 @@ struct ImageRows {
 };
 
 // The variant `blocks`: the number of planes transposed together, and the plan that filters the transposed image.
-struct TransposedPlanes {
+struct TransposedBlocks {
   int64_t together;
   Plan plan;
 };
@@ -109,7 +109,7 @@ int64_t block_of(const Separable& p) {
 
 void plan_blocks(const Separable& p, Plan& plan) {
   const Dtype type = p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
-  TransposedPlanes blocks{block_of(p), plan};
+  TransposedBlocks blocks{block_of(p), plan};
   Separable q = p;
   q.in = transposed(p.in, blocks.together, type), q.out = transposed(p.out, blocks.together, type);
   plan_one(q, blocks.plan);

@@ -5,8 +5,8 @@
 
 namespace torch_conv::box {
 
-// A window's planes are in groups of 8, the first of which is its lead. Its trail lies in the last of them, or its
-// first planes do in the one before.
+// A window's planes are in groups of 8. The first group holds the window's lead. The last holds its trail, or the end
+// of a trail that begins in the group before.
 constexpr int trail_group(int64_t kd) { return int((kd - 1) / kGroup); }
 constexpr int trail_groups(int rest) { return rest > 0 ? 2 : 1; }
 
