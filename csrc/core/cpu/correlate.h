@@ -34,12 +34,12 @@ TC_HD Vec<A> spread(const A* p, int64_t lane) {
   else return splat(*p);
 }
 
-struct OutputRows {
+struct TapRows {
   int first, last;
 };
 
 // One input row times the tap rows of some output rows.
-template <OutputRows rows, bool PerChannel, int R, int V, typename A, typename E>
+template <TapRows rows, bool PerChannel, int R, int V, typename A, typename E>
 TC_HD void add_row(Vec<A> (&acc)[R][V], const E* row, const A* const (&taps)[R], const CpuWindow<A>& w,
                    const int64_t* offset, int64_t phase) {
   for (int64_t j = 0; j < w.kw; ++j) {
@@ -69,7 +69,7 @@ TC_HD void correlate_tile(const E* const* rows, const CpuWindow<A>& w, const int
     auto row = [&]<int LO, int HI>(int64_t q) {
 #pragma GCC unroll 8
       for (int r = LO; r <= HI; ++r) taps[r] = first + (q - r) * tap_row;
-      add_row<OutputRows{LO, HI}, PerChannel>(acc, rows[q] + x, taps, w, offset, phase);
+      add_row<TapRows{LO, HI}, PerChannel>(acc, rows[q] + x, taps, w, offset, phase);
     };
     if constexpr (R > 1) row.template operator()<0, 0>(0);
     if constexpr (R > 2) row.template operator()<0, 1>(1);
