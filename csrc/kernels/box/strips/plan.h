@@ -60,7 +60,8 @@ inline void cut_strips(const Box& p, const Arch& arch, int columns, StripShape& 
   // Outputs of planes whose rows start anywhere are shifted by up to 3 columns in the strip, so that aligned vectors
   // can be stored: the last 32 columns are left free for that. (tile_w is a multiple of 32.)
   const int64_t free_columns = s.vectors || s.pixel > 1 ? columns : columns - 32;
-  const int64_t rows = p.out.h + group_phase(p), widest = std::min(widest_strip(p, s.pixel, s.shift, columns), free_columns);
+  const int64_t rows = p.out.h + group_phase(p),
+                widest = std::min(widest_strip(p, s.pixel, s.shift, columns), free_columns);
   const int64_t halo = p.kw - 1 + (s.pixel == 1 ? s.shift : 0);
   const int start = s.above == Above::chain ? 1 : s.above == Above::kept ? 2 : s.blocks + 1;
   double best = 0;
