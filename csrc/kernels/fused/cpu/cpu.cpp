@@ -39,7 +39,7 @@ Plan plan_cpu(const Fused& p, const char* variant) {
   }
   const int64_t pixel = pixel_of_row(p);
   int64_t rows = 0, window_h = 1, window_w = 1;  // rows of all rings; the window of the whole chain
-  double flops = 0;                            // of a pixel
+  double flops = 0;                              // of a pixel
   for (int s = 0; s < p.count; ++s) {
     const Stage& stage = p.stages[s];
     rows += std::max(stage.windows, 1) * std::min(stage.kh + 3, p.in.h) + stage.outputs();
