@@ -32,6 +32,12 @@ struct Image {
   int64_t stride_n, stride_c, stride_d, stride_h, stride_w;
 };
 
+inline double elements_of(const Image& image) {
+  return double(image.n) * double(image.c) * double(image.d) * double(image.h) * double(image.w);
+}
+
+inline double bytes_of(const Image& image) { return elements_of(image) * size_of(image.dtype); }
+
 // Whether the base and all rows of an image start on multiples of `bytes`.
 inline bool rows_start_on(const Image& x, int64_t bytes) {
   const int64_t size = size_of(x.dtype);

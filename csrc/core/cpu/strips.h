@@ -30,12 +30,6 @@ void for_each_strip(Range units, int64_t rows, int64_t unit, F f) {
   }
 }
 
-inline double elements_of(const Image& image) {
-  return double(image.n) * double(image.c) * double(image.d) * double(image.h) * double(image.w);
-}
-
-inline double bytes_of(const Image& image) { return elements_of(image) * size_of(image.dtype); }
-
 // Columns of a tile, in pixels. `rows` rows of the tile (of `bytes` an element) stay in the second-level cache, and the
 // halo is a small part of the tile. Wide tiles read and write memory in its order. One thread, Zen 4 with 1 MiB of
 // cache, ms with 256 KiB, 512 KiB, 1 MiB:

@@ -27,13 +27,11 @@ constexpr Candidate<BoxDepth> kDepthCandidates[] = {
 };
 
 inline Plan plan_cuda(const Box& p, const Arch& arch, const char* pinned) {
-  const double outputs = double(p.out.n * p.out.c * p.out.h * p.out.w);
-  return choose(
-      kCandidates, p, arch, pinned,
-      {.algorithm = "box",
-       .bytes = double(p.in.n * p.in.c * p.in.h * p.in.w) * size_of(p.in.dtype) + outputs * size_of(p.out.dtype),
-       // A row enters and leaves, then one difference of prefix sums.
-       .flops = 4.0 * outputs});
+  return choose(kCandidates, p, arch, pinned,
+                {.algorithm = "box",
+                 .bytes = bytes_of(p.in) + bytes_of(p.out),
+                 // A row enters and leaves, then one difference of prefix sums.
+                 .flops = 4.0 * elements_of(p.out)});
 }
 
 }  // namespace torch_conv::box

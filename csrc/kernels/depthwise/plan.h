@@ -46,11 +46,9 @@ constexpr Candidate<Depthwise> kCandidates[] = {
 constexpr Candidate<Depthwise> kOfParts[] = {kGeneral};
 
 inline Plan plan_cuda(const Depthwise& p, const Arch& arch, const char* pinned) {
-  const double outputs = double(p.out.n * p.out.c) * double(p.out.h * p.out.w);
-  const Plan base{
-      .algorithm = "depthwise",
-      .bytes = double(p.in.n * p.in.c) * double(p.in.h * p.in.w) * size_of(p.in.dtype) + outputs * size_of(p.out.dtype),
-      .flops = 2.0 * double(p.kh * p.kw) * outputs};
+  const Plan base{.algorithm = "depthwise",
+                  .bytes = bytes_of(p.in) + bytes_of(p.out),
+                  .flops = 2.0 * double(p.kh * p.kw) * elements_of(p.out)};
   if (p.place.pad_y < 0 || p.place.pad_x < 0) return choose(kOfParts, p, arch, pinned, base);
   return choose(kCandidates, p, arch, pinned, base);
 }

@@ -26,12 +26,10 @@ constexpr Candidate<Direct> kCandidates[] = {
 };
 
 inline Plan plan_cuda(const Direct& p, const Arch& arch, const char* pinned) {
-  const double outputs = double(p.out.n * p.out.c) * double(p.out.h * p.out.w);
   return choose(kCandidates, p, arch, pinned,
                 {.algorithm = "direct",
-                 .bytes = double(p.in.n * p.in.c) * double(p.in.h * p.in.w) * size_of(p.in.dtype) +
-                          outputs * size_of(p.out.dtype),
-                 .flops = 2.0 * double(p.kh * p.kw * (p.in.c / p.groups)) * outputs});
+                 .bytes = bytes_of(p.in) + bytes_of(p.out),
+                 .flops = 2.0 * double(p.kh * p.kw * (p.in.c / p.groups)) * elements_of(p.out)});
 }
 
 }  // namespace torch_conv::direct2d

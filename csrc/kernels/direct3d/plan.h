@@ -27,11 +27,9 @@ constexpr Candidate<Direct> kOfShards[] = {
 };
 
 inline Plan plan_cuda(const Direct& p, const Arch& arch, const char* pinned) {
-  const double voxels = double(p.out.n * p.out.c) * double(p.out.d) * double(p.out.h * p.out.w);
   const Plan base{.algorithm = "direct",
-                  .bytes = double(p.in.n * p.in.c * p.in.d) * double(p.in.h * p.in.w) * size_of(p.in.dtype) +
-                           voxels * size_of(p.out.dtype),
-                  .flops = 2.0 * double(p.kd * p.kh * p.kw * (p.in.c / p.groups)) * voxels};
+                  .bytes = bytes_of(p.in) + bytes_of(p.out),
+                  .flops = 2.0 * double(p.kd * p.kh * p.kw * (p.in.c / p.groups)) * elements_of(p.out)};
   return p.peers.any() ? choose(kOfShards, p, arch, pinned, base) : choose(kCandidates, p, arch, pinned, base);
 }
 

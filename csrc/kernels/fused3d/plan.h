@@ -11,12 +11,10 @@ constexpr Candidate<Fused> kCandidates[] = {
 inline Plan plan_cuda(const Fused& p, const Arch& arch, const char* pinned) {
   Plan base;
   base.algorithm = "fused";
-  const double inputs = double(p.in.n) * p.in.c * p.in.d * p.in.h * p.in.w;
-  const double outputs = double(p.out.n) * p.out.c * p.out.d * p.out.h * p.out.w;
-  base.bytes = inputs * size_of(p.in.dtype) + outputs * size_of(p.out.dtype) * p.stages[p.count - 1].outputs();
+  base.bytes = bytes_of(p.in) + bytes_of(p.out) * p.stages[p.count - 1].outputs();
   for (int i = 0; i < p.count; ++i) {
     const Stage& s = p.stages[i];
-    base.flops += 2.0 * outputs * double(s.kd + s.kh + s.kw) * s.windows;
+    base.flops += 2.0 * elements_of(p.out) * double(s.kd + s.kh + s.kw) * s.windows;
   }
   return choose(kCandidates, p, arch, pinned, base);
 }

@@ -13,12 +13,10 @@ constexpr Candidate<Separable> kCandidates[] = {
 };
 
 inline Plan plan_cuda(const Separable& p, const Arch& arch, const char* pinned) {
-  const double inputs = double(p.in.n) * p.in.c * p.in.d * p.in.h * p.in.w;
-  const double outputs = double(p.out.n) * p.out.c * p.out.d * p.out.h * p.out.w;
   return choose(kCandidates, p, arch, pinned,
                 {.algorithm = "separable",
-                 .bytes = inputs * size_of(p.in.dtype) + outputs * size_of(p.out.dtype),
-                 .flops = 2.0 * outputs * double(p.kd + p.kh + p.kw)});
+                 .bytes = bytes_of(p.in) + bytes_of(p.out),
+                 .flops = 2.0 * elements_of(p.out) * double(p.kd + p.kh + p.kw)});
 }
 
 }  // namespace torch_conv::separable3d

@@ -6,12 +6,8 @@
 namespace torch_conv::box {
 
 inline Plan plan_cuda(const BoxDepth& p, const Arch& arch, const char* pinned) {
-  const double outputs = double(p.out.n * p.out.c * p.out.d * p.out.h * p.out.w);
   return choose(kDepthCandidates, p, arch, pinned,
-                {.algorithm = "box",
-                 .bytes = double(p.sums.n * p.sums.c * p.sums.d * p.sums.h * p.sums.w) * size_of(p.sums.dtype) +
-                          outputs * size_of(p.out.dtype),
-                 .flops = 2.0 * outputs});
+                {.algorithm = "box", .bytes = bytes_of(p.sums) + bytes_of(p.out), .flops = 2.0 * elements_of(p.out)});
 }
 
 inline DepthArgs depth_args(const BoxDepth& p, const Plan& plan, const DepthConfig& config) {
