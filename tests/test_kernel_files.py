@@ -183,6 +183,40 @@ def test_architectures_have_files_of_their_own(compiler, tmp_path):
     assert Path(other).read_bytes() != next((tmp_path / "sm_90").iterdir()).read_bytes()
 
 
+def newest(compiler):
+    """The newest compute capability that the compiler knows: 121 for 12.1."""
+    return int(compiler.split(", ")[-1].replace(".", ""))
+
+
+def test_code_for_a_lower_minor_capability(compiler):
+    """NVRTC does not know 8.5, whose GPUs would run the code of 8.0."""
+    assert "for 'sm_80'" in OPS._ptxas(85, UPLOAD)
+
+
+def test_code_for_a_gpu_that_is_newer_than_the_compiler(compiler, tmp_path):
+    known = newest(compiler)
+    (path,) = OPS._build_kernels(str(tmp_path), known + 10, [UPLOAD])
+    assert f".target sm_{known}".encode() in unpacked(Path(path))
+
+
+def test_code_for_a_gpu_that_is_too_old(compiler, tmp_path):
+    sentence = "torch_conv: kernel cuda::upload_chunk cannot be compiled: compute capability 7.5 is too low"
+    with pytest.raises(RuntimeError, match=f"^{sentence}$"):
+        OPS._build_kernels(str(tmp_path), 75, [UPLOAD])
+
+
+def test_the_report_names_the_origin_of_a_gpus_kernels(compiler):
+    known = newest(compiler)
+    folders = [path.name for path in Path(torch_conv.__file__).parent.glob("kernels/sm_*")]
+    ahead = "built ahead for sm_90, others " if "sm_90" in folders else ""
+    lines = [line for line in OPS._store_report([75, 90, known + 10]) if line.startswith("compute capability ")]
+    assert lines == [
+        "compute capability 7.5: kernels cannot run",
+        f"compute capability 9.0: kernels {ahead}compiled for sm_90",
+        f"compute capability {(known + 10) / 10}: kernels compiled by the driver from PTX for compute_{known}",
+    ]
+
+
 @pytest.mark.parametrize(
     ("kernel", "name"),
     [

@@ -33,14 +33,14 @@ std::string ptxas(int64_t capability, std::string line) {
   return report;
 }
 
-std::vector<std::string> report() { return cuda::store_report(); }
+std::vector<std::string> report(std::vector<int64_t> capabilities) { return cuda::store_report(capabilities); }
 
 }  // namespace
 
 STABLE_TORCH_LIBRARY_FRAGMENT(torch_conv, m) {
   m.def("_build_kernels(str folder, int capability, str[] kernels) -> str[]");
   m.def("_ptxas(int capability, str kernel) -> str");
-  m.def("_store_report() -> str[]");
+  m.def("_store_report(int[] capabilities=[]) -> str[]");
   m.def("_repeated_calls() -> int");
 }
 

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 #include <stdexcept>
@@ -26,8 +27,13 @@ struct Nvrtc {
   int (*log)(Program, char*);
   int (*code_size)(Program, size_t*);
   int (*code)(Program, char*);
+  int (*ptx_size)(Program, size_t*);
+  int (*ptx)(Program, char*);
+  int (*capability_count)(int*);
+  int (*capabilities)(int*);
   int (*lowered)(Program, const char*, const char**);
   std::string release;  // empty: not found
+  std::vector<int> compiles_for;
 };
 
 // The folder of the loaded torch. pip installs NVIDIA's packages into the same parent folder.
@@ -85,9 +91,18 @@ Nvrtc load() {
   find(n.log, "nvrtcGetProgramLog");
   find(n.code_size, "nvrtcGetCUBINSize");
   find(n.code, "nvrtcGetCUBIN");
+  find(n.ptx_size, "nvrtcGetPTXSize");
+  find(n.ptx, "nvrtcGetPTX");
+  find(n.capability_count, "nvrtcGetNumSupportedArchs");
+  find(n.capabilities, "nvrtcGetSupportedArchs");
   find(n.lowered, "nvrtcGetLoweredName");
-  int major = 0, minor = 0;
-  if (complete && n.version(&major, &minor) == 0) n.release = std::to_string(major) + "." + std::to_string(minor);
+  int major = 0, minor = 0, count = 0;
+  if (!complete || n.version(&major, &minor) != 0 || n.capability_count(&count) != 0) return n;
+  n.compiles_for.resize(count);
+  if (n.capabilities(n.compiles_for.data()) != 0) return n;
+  std::erase_if(n.compiles_for, [](int capability) { return capability < kLeastCapability; });
+  std::sort(n.compiles_for.begin(), n.compiles_for.end());
+  n.release = std::to_string(major) + "." + std::to_string(minor);
   return n;
 }
 
@@ -118,6 +133,20 @@ struct Program {
 
 const std::string& compiler_version() { return nvrtc().release; }
 
+const std::vector<int>& compiled_capabilities() { return nvrtc().compiles_for; }
+
+std::optional<Target> target_for(int capability) {
+  const std::vector<int>& all = compiled_capabilities();
+  const auto above = std::upper_bound(all.begin(), all.end(), capability);
+  if (above == all.begin()) return std::nullopt;
+  const int nearest = *(above - 1);
+  return Target{nearest, nearest / 10 != capability / 10};
+}
+
+std::string capability_text(int capability) {
+  return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+}
+
 std::string compile_flags() {
   // Functions without an annotation are device functions, so that headers for host and kernels need no macros.
   std::string flags = "--std=c++20 -default-device";
@@ -131,6 +160,8 @@ Binary compile(const Kernel& kernel, int capability, std::string* report) {
   };
   const Nvrtc& n = nvrtc();
   if (n.release.empty()) fail("NVRTC was not found");
+  const std::optional<Target> target = target_for(capability);
+  if (!target) fail("compute capability " + capability_text(capability) + " is too low");
   std::vector<const char*> names, texts;
   for (const SourceFile* file : sources_of(kernel.file)) names.push_back(file->name), texts.push_back(file->text);
   // NVRTC looks up names and their arguments at global scope.
@@ -141,7 +172,8 @@ Binary compile(const Kernel& kernel, int capability, std::string* report) {
       n.add_name(program.handle, name.c_str()) != 0)
     fail("NVRTC takes no program");
 
-  std::vector<std::string> options{"--gpu-architecture=sm_" + std::to_string(capability)};
+  std::vector<std::string> options{std::string("--gpu-architecture=") + (target->ptx ? "compute_" : "sm_") +
+                                   std::to_string(target->capability)};
   std::istringstream words(compile_flags());
   for (std::string word; words >> word;) options.push_back(word);
   if (report) options.push_back("--ptxas-options=-v");
@@ -157,11 +189,12 @@ Binary compile(const Kernel& kernel, int capability, std::string* report) {
 
   const char* symbol = nullptr;
   Binary binary;
-  if (n.lowered(program.handle, name.c_str(), &symbol) != 0 || n.code_size(program.handle, &size) != 0)
+  const auto size_of_code = target->ptx ? n.ptx_size : n.code_size;
+  if (n.lowered(program.handle, name.c_str(), &symbol) != 0 || size_of_code(program.handle, &size) != 0)
     fail("NVRTC gives no code");
   binary.symbol = symbol;
   binary.code.resize(size);
-  if (n.code(program.handle, binary.code.data()) != 0) fail("NVRTC gives no code");
+  if ((target->ptx ? n.ptx : n.code)(program.handle, binary.code.data()) != 0) fail("NVRTC gives no code");
   return binary;
 }
 

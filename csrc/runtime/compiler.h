@@ -2,7 +2,9 @@
 // at run time.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/plan.h"
 
@@ -11,7 +13,7 @@ namespace torch_conv::cuda {
 // A kernel for one architecture.
 struct Binary {
   std::string symbol;  // its name in the code
-  std::string code;    // a cubin
+  std::string code;    // a cubin, or PTX
 };
 
 // The options of every kernel, and the options in TORCH_CONV_NVRTC_FLAGS ("-lineinfo", "-DNAME", ...) for profilers and
@@ -21,8 +23,26 @@ std::string compile_flags();
 // The version of NVRTC ("13.0"), or "" where NVRTC was not found.
 const std::string& compiler_version();
 
-// Compiles for sm_`capability` (90: 9.0). An error is one sentence that ends with the compiler's first error. `report`,
-// if not null, receives ptxas's lines on registers and spills.
+constexpr int kLeastCapability = 80;  // the kernels use asynchronous copies
+
+// "9.0" for 90.
+std::string capability_text(int capability);
+
+// The compute capabilities of at least kLeastCapability that NVRTC compiles for, ascending. Empty without NVRTC.
+const std::vector<int>& compiled_capabilities();
+
+// The code that NVRTC makes for a GPU.
+struct Target {
+  int capability;
+  bool ptx;  // else machine code
+};
+
+// Machine code for the GPU's capability, or for a lower one of the same major, whose code the GPU runs. For a major
+// that NVRTC does not know: PTX of the newest capability below, which the driver compiles. None below kLeastCapability.
+std::optional<Target> target_for(int capability);
+
+// Compiles for a GPU of that compute capability. An error is one sentence that ends with the compiler's first error.
+// `report`, if not null, receives ptxas's lines on registers and spills.
 Binary compile(const Kernel& kernel, int capability, std::string* report = nullptr);
 
 }  // namespace torch_conv::cuda

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/fork_mutex.h"
+#include "runtime/compiler.h"
 #include "runtime/driver.h"
 #include "runtime/launch.h"
 #include "runtime/params.h"
@@ -66,8 +67,13 @@ Arch read_arch(int device) {
   const double clock = 1e3 * attribute(clock_rate_of_memory, device);
   const double bus_bytes = attribute(bus_width_of_memory, device) / 8.0;
   const int major = attribute(compute_capability_major, device);
+  const int minor = attribute(compute_capability_minor, device);
+  if (10 * major + minor < kLeastCapability)
+    throw std::runtime_error("torch_conv: kernels need compute capability " + capability_text(kLeastCapability) +
+                             " or newer, cuda:" + std::to_string(device) + " has " +
+                             capability_text(10 * major + minor));
   return {.major = major,
-          .minor = attribute(compute_capability_minor, device),
+          .minor = minor,
           .multiprocessors = attribute(multiprocessor_count, device),
           .shared_bytes = attribute(max_shared_memory_per_block_optin, device),
           .bytes_per_second = 2 * clock * bus_bytes,  // two transfers a clock

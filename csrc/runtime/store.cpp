@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "core/fork_mutex.h"
+#include "runtime/compiler.h"
 #include "runtime/context.h"
 #include "runtime/driver.h"
 #include "runtime/kernel_file.h"
@@ -146,19 +147,42 @@ std::vector<std::string> build_ahead(const std::string& folder, int capability, 
   return files;
 }
 
-std::vector<std::string> store_report() {
+namespace {
+
+std::string compiler_line() {
+  if (compiler_version().empty()) return "compiler: none (NVRTC was not found)";
+  std::string list;
+  for (const int capability : compiled_capabilities()) list += (list.empty() ? "" : ", ") + capability_text(capability);
+  return "compiler: NVRTC " + compiler_version() + ", for compute capability " + list;
+}
+
+std::string origins_line(int capability) {
+  std::string ahead;
+  for (int lower = capability; lower >= capability / 10 * 10 && ahead.empty(); --lower)
+    if (std::filesystem::exists(ahead_folder() + "/sm_" + std::to_string(lower)))
+      ahead = "built ahead for sm_" + std::to_string(lower);
+  std::string compiled;
+  if (const std::optional<Target> target = target_for(capability))
+    compiled = "compiled " + std::string(target->ptx ? "by the driver from PTX for compute_" : "for sm_") +
+               std::to_string(target->capability);
+  const std::string both = ahead + (ahead.empty() || compiled.empty() ? "" : ", others ") + compiled;
+  return "compute capability " + capability_text(capability) + ": kernels " + (both.empty() ? "cannot run" : both);
+}
+
+}  // namespace
+
+std::vector<std::string> store_report(const std::vector<int64_t>& capabilities) {
   static const char* const kOrigins[] = {"built ahead", "from the cache", "compiled"};
   std::string why;
   const std::string cache = cache_folder(&why);
-  std::vector<std::string> lines{
-      "compiler: " + (compiler_version().empty() ? "none (NVRTC was not found)" : "NVRTC " + compiler_version()),
-      "cache: " + (cache.empty() ? "none (" + why + ")" : cache)};
+  std::vector<std::string> lines{compiler_line(), "cache: " + (cache.empty() ? "none (" + why + ")" : cache)};
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(ahead_folder(), error)) {
     const auto files = std::filesystem::directory_iterator(entry.path(), error);
     lines.push_back("built ahead: " + std::to_string(std::distance(begin(files), end(files))) + " kernels for " +
                     entry.path().filename().string());
   }
+  for (const int64_t capability : capabilities) lines.push_back(origins_line(int(capability)));
   const std::lock_guard lock(cache_mutex);
   for (auto& [key, cached] : kernel_cache())  // without kernels that another thread is loading
     if (const std::unique_lock free(cached.mutex, std::try_to_lock); free && cached.loaded)

@@ -44,8 +44,9 @@ bool offers(const Kernel& kernel, const Arch& arch);
 // Compiles the kernels that `folder`/sm_XY does not hold yet. Returns the files of all kernels.
 std::vector<std::string> build_ahead(const std::string& folder, int capability, const std::vector<Kernel>& kernels);
 
-// Lines for `torch-conv info`: compiler, cache, kernels built ahead, and each kernel that this process has loaded.
-std::vector<std::string> store_report();
+// Lines for `torch-conv info`: compiler, cache, kernels built ahead, the origin of the kernels of GPUs with these
+// compute capabilities, and each kernel that this process has loaded.
+std::vector<std::string> store_report(const std::vector<int64_t>& capabilities);
 
 }  // namespace cuda
 

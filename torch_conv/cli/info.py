@@ -37,8 +37,10 @@ def facts() -> list[tuple[str, str]]:
         ("CPU threads", str(torch.get_num_threads())),
         ("CPU", f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"),
     ]
+    capabilities = set()
     for i in range(torch.cuda.device_count()):
         p = torch.cuda.get_device_properties(i)
+        capabilities.add(10 * p.major + p.minor)
         gib = p.total_memory / 2**30
         detail = f"compute capability {p.major}.{p.minor}, {p.multi_processor_count} multiprocessors, {gib:.0f} GiB"
         rows.append((f"cuda:{i}", f"{p.name}, {detail}"))
@@ -46,7 +48,8 @@ def facts() -> list[tuple[str, str]]:
         rows.append(("GPU", "none that torch sees"))
     if torch.version.cuda is None:
         return [*rows, ("CUDA kernels", "none: this torch has no CUDA")]
-    return rows + [("" if i else "CUDA kernels", line) for i, line in enumerate(torch.ops.torch_conv._store_report())]
+    report = torch.ops.torch_conv._store_report(sorted(capabilities))
+    return rows + [("" if i else "CUDA kernels", line) for i, line in enumerate(report)]
 
 
 def _version(package: str) -> str:
