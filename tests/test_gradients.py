@@ -1,6 +1,5 @@
 """Gradients of filters and of fused pipelines, in the image and in the windows: every border, padding and step."""
 
-import kornia.filters
 import pytest
 import torch
 from strategies import lay_out, make_image, make_window
@@ -50,28 +49,23 @@ def test_derivatives(device, border, padding):
 
 
 KORNIA = {
-    "sobel": (lambda x: torch_conv.sobel(x), lambda x: kornia.filters.sobel(x)),
-    "spatial_gradient": (lambda x: torch_conv.spatial_gradient(x), lambda x: kornia.filters.spatial_gradient(x)),
-    "unsharp_mask": (
-        lambda x: torch_conv.unsharp_mask(x, 5, 1.5),
-        lambda x: kornia.filters.unsharp_mask(x, (5, 5), (1.5, 1.5)),
-    ),
-    "gaussian_blur2d": (
-        lambda x: torch_conv.gaussian_blur2d(x, 5, 1.5),
-        lambda x: kornia.filters.gaussian_blur2d(x, (5, 5), (1.5, 1.5)),
-    ),
-    "box_blur": (lambda x: torch_conv.box_blur(x, 5), lambda x: kornia.filters.box_blur(x, (5, 5))),
-    "laplacian": (lambda x: torch_conv.laplacian(x, 5), lambda x: kornia.filters.laplacian(x, 5)),
+    "sobel": (),
+    "spatial_gradient": (),
+    "unsharp_mask": ((5, 5), (1.5, 1.5)),
+    "gaussian_blur2d": ((5, 5), (1.5, 1.5)),
+    "box_blur": ((5, 5),),
+    "laplacian": (5,),
 }
 
 
 @pytest.mark.parametrize("name", KORNIA)
 def test_gradients_agree_with_kornia(device, name):
+    kornia = pytest.importorskip("kornia.filters")
     image = make_image((2, 3, 16, 17), device=device)
     found = []
-    for call in KORNIA[name]:
+    for library in (torch_conv, kornia):
         given = image.clone().requires_grad_()
-        result = call(given)
+        result = getattr(library, name)(given, *KORNIA[name])
         result.backward(make_image(tuple(result.shape), device=device))
         found.append(given.grad)
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)

@@ -23,7 +23,7 @@ devices = fixture_at(GPU_PLACES)
 def buffers(request, monkeypatch):
     """Small ones make every transfer one of many chunks, and pinned rows go one by one."""
     if request.param == "small buffers":
-        monkeypatch.setattr(transfer, "_lanes", {})
+        monkeypatch.setattr(transfer, "_streams", {})
         monkeypatch.setattr(transfer, "_BUFFER_BYTES", 1 << 10)
         monkeypatch.setattr(transfer, "_ROW_BYTES", 1 << 6)
 
