@@ -73,6 +73,15 @@ def check_compiler() -> None:
         raise SystemExit(f"torch_conv: there is no C++ compiler ({compiler}): on Debian and Ubuntu, apt install g++")
 
 
+def package_page() -> str:
+    """README.md for an index of packages, which shows no file of the checkout: no pictures, and links as their text.
+
+    Paragraphs that begin with a link are left out, because they hold nothing else.
+    """
+    text = re.sub(r"(?<=\n\n)!?\[.*?(?:\n\n|\Z)", "", Path(ROOT, "README.md").read_text("utf-8"), flags=re.DOTALL)
+    return re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
+
+
 class Build(BuildExtension):
     def run(self) -> None:
         check_compiler()
@@ -102,6 +111,8 @@ if sysconfig.get_config_var("Py_GIL_DISABLED"):
 sources = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(CSRC, "**/*.cpp"), recursive=True))
 
 setuptools.setup(
+    long_description=package_page(),
+    long_description_content_type="text/markdown",
     ext_modules=[
         CppExtension(
             "torch_conv._C",

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUTSIDE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks/method.md",
     "examples/cpp/README.md": "cpp_example.md",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import io
 import sys
 from collections.abc import Callable
@@ -18,15 +19,19 @@ PICTURES = (".jpg", ".jpeg", ".png")
 
 
 def in_one_sentence(main: Callable[[], None]) -> Callable[[], None]:
-    """A program that says of bad input what is wrong with it, in one sentence, and ends with status 2."""
+    """A program that says in one sentence what is wrong with its input, or which package it lacks; then status 2."""
 
     @functools.wraps(main)
     def program() -> None:
         try:
             main()
+            return
         except UsageError as error:
-            print(f"{Path(main.__code__.co_filename).stem}: {error}", file=sys.stderr)
-            sys.exit(2)
+            reason = str(error)
+        except ModuleNotFoundError as error:
+            reason = f"{error.name} is not installed: pip install 'torch-conv[examples]'"
+        print(f"{Path(main.__code__.co_filename).stem}: {reason}", file=sys.stderr)
+        sys.exit(2)
 
     return program
 
@@ -52,6 +57,7 @@ def check_output(output: Path, photo: Path | None) -> None:
         raise UsageError(f"--output must end in .jpg or .png, got {output}")
     if photo is not None and output.exists() and photo.exists() and output.samefile(photo):
         raise UsageError(f"--output must not be the photograph, got {output}")
+    importlib.import_module("matplotlib")  # draws the picture, after all work
     check_file(output, force=True)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.append(str(Path(__file__).resolve().parent.parent))  # a checkout, after an installed package
 
 import torch
 from files import in_one_sentence
@@ -33,9 +33,8 @@ try:
     from rich.progress import Progress
     from rich.table import Table
 except ImportError:
-    sys.exit("volume: rich is not installed: pip install -r requirements/examples.txt")
+    sys.exit("volume: rich is not installed: pip install 'torch-conv[examples]'")
 
-ROOT = Path(__file__).resolve().parent.parent
 FWHM_PER_SIGMA = 2.3548  # sqrt(8 log 2): full width at half maximum of a Gaussian
 TRUNCATE = 4.0  # the window's reach in sigmas, scipy's default too
 BOX_MM = 9.0
@@ -75,7 +74,7 @@ class Line:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--volume", metavar="FILE", type=Path, help="another NIfTI file instead of the template")
-    parser.add_argument("--out", metavar="DIR", type=Path, default=ROOT / "examples_out", help="for the pictures")
+    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("examples_out"), help="for the pictures")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="default: the CPU, and the GPU where there is one")
     parser.add_argument("--fwhm", metavar="MM", type=float, default=4.0, help="of the Gaussian (default: %(default)s)")
     parser.add_argument("--border", choices=list(SCIPY_MODES), default="replicate", help="default: %(default)s")
@@ -98,7 +97,7 @@ def main() -> None:
 
     volume, scan = template() if args.volume is None else read_nifti(args.volume), series()
     if volume is None:
-        print("nibabel or nilearn is not installed: no MR volume (pip install -r requirements/examples.txt)")
+        print("nibabel or nilearn is not installed: no MR volume (pip install 'torch-conv[examples]')")
     if volume is not None and volume.data.dim() == 4:  # a series of one's own: its first volume is the volume
         volume, scan = Volume(volume.name, volume.data[0], volume.voxel, volume.origin), volume
     body = phantom(512 if cuda or args.full else 256, torch.device("cuda" if cuda else "cpu"))

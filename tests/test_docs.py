@@ -29,6 +29,8 @@ np = pytest.importorskip("numpy")
 PACKAGE = os.path.dirname(torch_conv.__path__[0])  # of the checkout, or installed
 MIGRATE = ROOT / "docs" / "migrate.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Documents without snippets.
+OTHERS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / ".github").rglob("*.md"))]
 if not MIGRATE.exists():
     pytest.skip("not a checkout", allow_module_level=True)
 
@@ -339,7 +341,7 @@ def from_outside():
     return [ROOT / name for name in ast.literal_eval(names)]
 
 
-@pytest.mark.parametrize("page", named(dict.fromkeys([*PAGES, *from_outside()])))
+@pytest.mark.parametrize("page", named(dict.fromkeys([*PAGES, *OTHERS, *from_outside()])))
 def test_links(page):
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):

@@ -65,6 +65,32 @@ def test_photo(tmp_path, device, run_here):
     assert picture.stat().st_size > 10_000
 
 
+@pytest.mark.slow
+def test_photo_beside_an_installed_package(tmp_path):
+    """From a copy of the folder, above which a package lies that is not built, as in a fresh checkout."""
+    for module in ("matplotlib", "skimage", "PIL"):
+        pytest.importorskip(module)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (tmp_path / "torch_conv").mkdir()
+    (tmp_path / "torch_conv" / "__init__.py").write_text("raise ImportError('not built')")
+    run = [sys.executable, "examples/photo.py", "--device", "cpu", "--megapixels", "0.2"]
+    environment = os.environ | {"PYTHONPATH": str(Path(torch_conv.__file__).parent.parent)}
+    done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "photo.jpg").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(("program", "package"), [("photo", "skimage"), ("edges", "matplotlib")])
+def test_a_program_names_the_package_that_it_lacks(program, package, run_here, monkeypatch, capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SystemExit) as leaving:
+        run_here(program, "--device", "cpu", "--output", tmp_path / "picture.jpg")
+    assert leaving.value.code == 2
+    sentence = f"{program}: {package} is not installed: pip install 'torch-conv[examples]'\n"
+    assert capsys.readouterr() == ("", sentence)
+
+
 @pytest.mark.parametrize("shards", [1, 3])
 def test_multi_gpu(tmp_path, device, shards, run_here):
     for module in ("torchvision", "matplotlib", "skimage"):

@@ -54,6 +54,30 @@ def test_the_version_is_written_once():
     assert headings[0] == torch_conv.__version__
 
 
+def test_the_citation_is_that_of_the_newest_version():
+    text = (ROOT / "CITATION.cff").read_text()
+    given = dict(re.findall(r"^([\w-]+): (.+)$", text, re.MULTILINE))
+    version, date = re.findall(r"^## \[(\d.*?)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    assert (given["version"], given["date-released"]) == (version, date) and version == torch_conv.__version__
+    assert f'\ndescription = "{given["abstract"]}"\n' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_documents_name_the_versions_of_the_classifiers():
+    project, readme, install, support = (
+        (ROOT / name).read_text() for name in ("pyproject.toml", "README.md", "docs/install.md", "docs/support.md")
+    )
+    pythons = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
+    first, last = pythons[0], pythons[-1]
+    assert pythons == [f"3.{i}" for i in range(int(first[2:]), int(last[2:]) + 1)]
+    assert f'requires-python = ">={first}"' in project
+    (lowest,) = re.findall(r'^dependencies = \["torch>=(.*)"\]$', project, re.MULTILINE)
+    assert f"Python {first} or newer and torch {lowest} or newer" in readme
+    assert f"CPython {first} and {last}" in support
+    (needed,) = re.findall(r"^\| torch \| .*$", install, re.MULTILINE)
+    cudas = re.findall(r'"Environment :: GPU :: NVIDIA CUDA :: (\d+)"', project)
+    assert cudas and lowest in needed and all(re.search(rf"\bCUDA\b.*\b{cuda}\b", needed) for cuda in cudas)
+
+
 def test_pip_builds_with_what_make_builds_with():
     text = (ROOT / "pyproject.toml").read_text()
     (line,) = re.findall(r"^requires = (\[.*\])$", text, re.MULTILINE)
@@ -102,9 +126,10 @@ def files_of(root, *folders):
 
 @slow
 def test_the_source_distribution_holds_what_a_build_reads(unpacked):
-    expected = files_of(ROOT, "csrc", "requirements", "tests", "examples")
-    assert {name for name in expected if name.endswith(".txt")} >= {"csrc/ahead.txt", "requirements/cli.txt"}
-    found = files_of(unpacked, "csrc", "requirements", "tests", "examples")
+    folders = ("benchmarks", "csrc", "docs", "examples", "requirements", "tests")
+    expected = files_of(ROOT, *folders)
+    assert set(expected) >= {"csrc/ahead.txt", "requirements/cli.txt", "docs/gaussian.png", "examples/photo.py"}
+    found = files_of(unpacked, *folders)
     assert set(found) == set(expected)
     assert all(found[name].read_bytes() == path.read_bytes() for name, path in expected.items())
     for name in (
@@ -114,6 +139,11 @@ def test_the_source_distribution_holds_what_a_build_reads(unpacked):
         "README.md",
         "LICENSE",
         "CHANGELOG.md",
+        "CITATION.cff",
+        "CODE_OF_CONDUCT.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "mkdocs.yml",
         "torch_conv/py.typed",
     ):
         assert (unpacked / name).is_file(), name
@@ -122,8 +152,31 @@ def test_the_source_distribution_holds_what_a_build_reads(unpacked):
 
 @slow
 def test_the_source_distribution_holds_nothing_that_is_built(unpacked):
-    names = files_of(unpacked, ".")
-    assert not [name for name in names if name.endswith((".so", ".kernel", ".whl"))]
+    names = [str(path.relative_to(unpacked)) for path in unpacked.rglob("*")]
+    assert not [name for name in names if re.search(r"^build/|\.(so|kernel|whl|pyc)$", name)]
+
+
+@slow
+def test_the_package_page_stands_alone(unpacked):
+    """It has the headings, tables and code of the README, without pictures and links to files of the checkout."""
+    page, readme = (unpacked / "PKG-INFO").read_text().partition("\n\n")[2], (ROOT / "README.md").read_text()
+    for part in (r"(?m)^#+ .*$", r"(?ms)^```.*?^```$"):
+        assert re.findall(part, readme) and re.findall(part, readme) == re.findall(part, page)
+    assert page.count("\n|") == readme.count("\n|")
+    assert " · " in readme and " · " not in page  # a line of links alone
+    markdown = pytest.importorskip("readme_renderer.markdown")
+    targets = re.findall(r"""(?:href|src)=["']?([^"'\s>]+)""", markdown.render(readme))
+    assert "docs/install.md" in targets and "docs/gaussian.png" in targets
+    targets = re.findall(r"""(?:href|src)=["']?([^"'\s>]+)""", markdown.render(page))
+    assert targets and all(target.startswith("#") for target in targets)
+
+
+@slow
+def test_twine_takes_the_source_distribution(unpacked):
+    pytest.importorskip("twine")
+    (archive,) = unpacked.parent.parent.glob("*.tar.gz")
+    done = run_python(unpacked, "-m", "twine", "check", "--strict", archive)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @slow
