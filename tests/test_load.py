@@ -93,6 +93,7 @@ def test_a_ratio_of_noise_is_no_claim(rival, noise):
     assert f"{rival:.2f} x F.conv2d ({rival} us){', within noise' * noise}" in line(row)
     assert ("within noise" in line(row)) == noise
     assert demo.speedup((rival, 1.0), (1.0, 1.0)) == ("noise" if noise else "2.1 ×")
+    assert demo.speedup((0.05, 0.0), (1.0, 0.1)) == "0.05 ×"
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from torch import Tensor
 import torch_conv
 from torch_conv import kernels
 from torch_conv.bench.files import check_folder, make_folder
+from torch_conv.bench.formatting import ratio
 from torch_conv.bench.load import Time, Watch, disturbance, time_of, within_noise
-from torch_conv.bench.timing import in_rounds, sampler
+from torch_conv.bench.sampling import in_turn
+from torch_conv.bench.timing import sampler
 from torch_conv.bench.usage import needed
 from torch_conv.cli import printable
 from torch_conv.cli._images import device_named, write_image
@@ -25,7 +28,7 @@ from torch_conv.cli._sheet import contact_sheet
 
 PHOTOS = {"astronaut": "astronaut.png", "retina": "retina.jpg"}  # 512 x 512 and 1411 x 1411, shipped by scikit-image
 TABLE_WIDTH = 120
-ROUNDS = 5
+ROUNDS = {"ours": 7, "torch": 3, "cv2": 7}
 CHECKED = 96  # side of the corner that is compared with float64
 
 SIGMA, UNSHARP_SIGMA, AMOUNT = 5.0, 2.0, 1.5
@@ -187,14 +190,12 @@ def measure(job: Job, photo: str, before: Tensor, device: torch.device, cv2: Any
     def in_torch() -> Tensor:
         return job.in_torch_form(planes.float()).round().clamp(0, 255).to(torch.uint8)
 
-    samples = in_rounds(
-        {
-            "ours": sampler(ours, device),
-            "torch": sampler(in_torch, device, warmup=1),
-            "cv2": sampler(lambda: job.in_cv2_form(cv2, array), "cpu"),
-        },
-        ROUNDS,
-    )
+    samplers = {
+        "ours": sampler(ours, device),
+        "torch": sampler(in_torch, device, warmup=1),
+        "cv2": sampler(lambda: job.in_cv2_form(cv2, array), "cpu"),
+    }
+    samples = in_turn(samplers, dict.fromkeys(samplers, nullcontext), ROUNDS, longer=1)
     after = ours().cpu()
     side = CHECKED + 2 * job.halo
     corner = job.in_torch_form(before[:, None, :side, :side].double()).round().clamp(0, 255)
@@ -244,7 +245,7 @@ def print_table(lines: list[Measured], device: torch.device) -> None:
 
 
 def speedup(theirs: Time, ours: Time) -> str:
-    return "noise" if within_noise(theirs, ours) else f"{theirs[0] / ours[0]:.1f} ×"
+    return "noise" if within_noise(theirs, ours) else f"{ratio(theirs[0] / ours[0])} ×"
 
 
 def pretty(seconds: float) -> str:
