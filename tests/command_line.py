@@ -4,11 +4,13 @@ from torch_conv import cli
 
 
 def run(*arguments):
-    """The exit status; argparse leaves by SystemExit."""
-    try:
-        return cli.main([str(a) for a in arguments])
-    except SystemExit as leaving:
-        return leaving.code
+    """The exit status."""
+    return cli.main([str(a) for a in arguments])
+
+
+def prog(arguments):
+    """The command's name, with which its refusals begin."""
+    return " ".join(["torch-conv", *arguments[: 2 if arguments[0] == "bench" else 1]])
 
 
 def refused(capsys, *arguments):

@@ -20,7 +20,8 @@ ROWS = [f"conv3d 3x3x3 f32 1x16x8x28x28 {layout}" for layout in ("NCDHW", "NDHWC
 
 def test_the_families_are_listed(capsys):
     assert run("bench") == 0
-    lines = capsys.readouterr().out.splitlines()
+    *lines, empty, last = capsys.readouterr().out.splitlines()
+    assert (empty, last[:36]) == ("", "Measure one: torch-conv bench NAME, ")
     assert [line.split()[0] for line in lines] == [*NAMES, "ladder", "volume", "scaling"]
     assert all(len(line.split()) > 3 for line in lines)
 
@@ -62,7 +63,7 @@ def test_rows_are_chosen_by_what_they_are(capsys):
     ],
 )
 def test_refusals(arguments, sentence, capsys):
-    assert refused(capsys, "bench", *arguments) == f"torch-conv bench: {sentence}"
+    assert refused(capsys, "bench", *arguments) == f"torch-conv bench {arguments[0]}: {sentence}"
 
 
 @pytest.fixture(autouse=True)
@@ -219,9 +220,9 @@ def test_results_that_cannot_be_compared(change, sentence, written, tmp_path, ca
     file.write_text(json.dumps(older))
     sentence = sentence.format(cpu=written["metadata"]["cpu"])
     said = refused(capsys, *QUICK, "--compare", file)
-    assert said in (f"torch-conv bench: {file} {sentence}", f"torch-conv bench: {file}, {sentence}")
+    assert said in (f"torch-conv bench {FAMILY}: {file} {sentence}", f"torch-conv bench {FAMILY}: {file}, {sentence}")
 
 
 def test_a_file_that_is_not_there(tmp_path, capsys):
     said = refused(capsys, *QUICK, "--compare", tmp_path / "old.json")
-    assert said == f"torch-conv bench: {tmp_path / 'old.json'} cannot be read: no such file or directory"
+    assert said == f"torch-conv bench {FAMILY}: {tmp_path / 'old.json'} cannot be read: no such file or directory"

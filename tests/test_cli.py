@@ -12,6 +12,7 @@ from command_line import refused, run
 
 import torch_conv
 from torch_conv.bench.families import NAMES as FAMILIES
+from torch_conv.cli import COMMANDS as TOP
 
 io = pytest.importorskip("torchvision.io")
 ROOT = Path(torch_conv.__file__).parent.parent
@@ -116,7 +117,6 @@ def test_other_filters_write_something_else(picture, name):
         ["bench", "volume", "--depth", "0"],
         ["bench", "volume", "--kernel-radius-x", "-1"],
         ["nothing"],
-        [],
     ],
 )
 def test_bad_input_is_one_sentence_and_status_2(picture, capsys, arguments):
@@ -145,13 +145,11 @@ INSIDE = "anchor must lie in the window (0 to 8, or -1 for the middle)"
         (["box", "--anchor", "9,0"], f"torch-conv filter: box_blur: {INSIDE}, got 9"),
         (
             ["box", "--anchor", "1,1,1"],
-            "torch-conv filter: argument --anchor: must be Y,X or one number for both, got 1,1,1 "
-            "(see torch-conv filter --help)",
+            "torch-conv filter: --anchor must be Y,X or one number for both, got 1,1,1 (see torch-conv filter --help)",
         ),
         (
             ["box", "--anchor", "left"],
-            "torch-conv filter: argument --anchor: must be Y,X or one number for both, got left "
-            "(see torch-conv filter --help)",
+            "torch-conv filter: --anchor must be Y,X or one number for both, got left (see torch-conv filter --help)",
         ),
     ],
 )
@@ -209,15 +207,81 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"torch_conv {torch_conv.__version__}\n"
 
 
-COMMANDS = [[], ["filter"], ["demo"], ["bench"]]
-COMMANDS += [["bench", name] for name in ("ladder", "volume", "scaling", *FAMILIES)]
-COMMANDS += [["prepare"], ["info"]]
+FIRST_WORDS = {"": 0, "--help": 0, "--version": 0, "fliter": 2, "--verison": 2}
+IN_A_FRESH_PROCESS = f"""
+import sys
+import torch_conv_cli
+for word, status in {FIRST_WORDS}.items():
+    assert torch_conv_cli.main([word] * bool(word)) == status, word
+assert not {{"torch", "torch_conv"}} & set(sys.modules)
+"""
+
+
+def test_the_first_words_take_no_torch():
+    command = [sys.executable, "-c", IN_A_FRESH_PROCESS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    help_twice, version = done.stdout[: -len(f"torch_conv {torch_conv.__version__}\n")], done.stdout.splitlines()[-1]
+    assert version == f"torch_conv {torch_conv.__version__}"
+    assert help_twice[: len(help_twice) // 2] * 2 == help_twice
+    assert all(f"\n    {name} " in help_twice for name in TOP)
+    assert done.stderr.splitlines() == [
+        "torch-conv: unknown command 'fliter', did you mean 'filter'? (see torch-conv --help)",
+        "torch-conv: unknown option '--verison', did you mean '--version'? (see torch-conv --help)",
+    ]
+
+
+COMMANDS = [[], *([name] for name in TOP), *(["bench", name] for name in ("ladder", "volume", "scaling", *FAMILIES))]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_everywhere(capsys, command):
+    name = " ".join(["torch-conv", *command])
     assert run(*command, "--help") == 0
-    assert "usage: torch-conv" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith(f"usage: {name} [-h]")
+    said = f"{name}: unknown option '--hlep', did you mean '--help'? (see {name} --help)"
+    assert refused(capsys, *command, "--hlep") == said
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("nothing", ": unknown command 'nothing': must be demo, filter, bench, report, prepare, info or cache"),
+        ("bench filter2", " bench: unknown family 'filter2', did you mean 'filter2d'?"),
+        ("bench blur --rounds many", " bench blur: --rounds must be a whole number, got many"),
+        ("filter IN OUT --fliter box", " filter: unknown option '--fliter', did you mean '--filter'?"),
+        ("filter IN OUT --filter Gausian", " filter: unknown filter 'Gausian', did you mean 'gaussian'?"),
+        ("filter IN OUT --filter box --border mirrored", " filter: unknown border 'mirrored': must be "),
+        ("filter IN OUT --filter box --border reflekt", " filter: unknown border 'reflekt', did you mean 'reflect'?"),
+        ("filter IN OUT --filter gaussian --sigma wide", " filter: --sigma must be a number, got wide"),
+        ("prepare --filter box --dtype flaot16", " prepare: unknown dtype 'flaot16', did you mean 'float16'?"),
+        ("prepare --filter box --size", " prepare: --size: expected one argument"),
+        ("info more", " info: unknown argument 'more'"),
+        ("cache -x", " cache: unknown option '-x'"),
+    ],
+)
+def test_nearest_names(capsys, words, sentence):
+    said = refused(capsys, *words.split())
+    name = said.partition(":")[0]
+    assert said.startswith(f"torch-conv{sentence}")
+    assert said.endswith(f" (see {name} --help)")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("filter2d --rows gausian*f32", "no row is called for by these options, did you mean 'gaussian'?"),
+        ("filter2d --quick --rows gausian*f32", "no row of --quick is called for by these options, did you mean "),
+        ("filter2d --rows zzz", "no row is called for by these options;"),
+        ("models --models replkk", "no row is called for by these options, did you mean 'replk'?"),
+        ("models --ways eagr", "no row is called for by these options, did you mean 'eager'?"),
+    ],
+)
+def test_nearest_rows(capsys, options, sentence):
+    name = f"torch-conv bench {options.split()[0]}"
+    said = refused(capsys, "bench", *options.split(), "--device", "cpu")
+    assert said.startswith(f"{name}: {sentence}")
+    assert said.endswith(f" {name} --list prints the names")
 
 
 def test_bench_scaling(tmp_path, capsys):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import refused, run
+from command_line import prog, refused, run
 
 import torch_conv
 
@@ -76,7 +76,7 @@ def test_existing_files_stay_without_force(picture, capsys, way):
     out.write_text("precious")
     arguments = commands(picture, out)[way]
     said = refused(capsys, *arguments)
-    assert said == f"torch-conv {arguments[0]}: {out} exists already; --force replaces it"
+    assert said == f"{prog(arguments)}: {out} exists already; --force replaces it"
     assert out.read_text() == "precious"
     out.chmod(0o640)
     assert run(*arguments, "--force") == 0
@@ -154,7 +154,7 @@ def test_permissions(stranger, monkeypatch, capsys, locked, mode, arguments, sen
     os.seteuid(os.getuid())
     Path(locked).chmod(mode)
     os.seteuid(user)
-    assert refused(capsys, *arguments) == f"torch-conv {arguments[0]}: {sentence}"
+    assert refused(capsys, *arguments) == f"{prog(arguments)}: {sentence}"
     os.seteuid(os.getuid())
     assert sorted(stranger.iterdir()) == before
     assert Path("old.png").read_text() == "precious"
@@ -164,7 +164,7 @@ def test_permissions(stranger, monkeypatch, capsys, locked, mode, arguments, sen
 def test_a_file_is_no_folder(picture, capsys, arguments):
     for name in (picture, picture / "deep"):
         said = refused(capsys, *arguments, name)
-        assert said == f"torch-conv {arguments[0]}: {name} cannot be a folder: {picture} is a file"
+        assert said == f"{prog(arguments)}: {name} cannot be a folder: {picture} is a file"
 
 
 def full(descriptor):
@@ -190,7 +190,7 @@ def test_a_full_disk_leaves_nothing_behind(picture, monkeypatch, capsys, way, ol
     monkeypatch.setattr(os, "fsync", full)
     assert run(*arguments[way], "--force") == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said == f"torch-conv {arguments[way][0]}: {out} cannot be written: no space left on device"
+    assert said == f"{prog(arguments[way])}: {out} cannot be written: no space left on device"
     assert {p: p.read_bytes() for p in picture.parent.iterdir()} == before
 
 
@@ -216,7 +216,7 @@ def test_a_folder_on_a_full_disk(tmp_path, monkeypatch, capsys, arguments):
     said = capsys.readouterr().err.splitlines()[-1]
     first = "ladder_size.png" if arguments[0] == "bench" else "astronaut_gaussian_31x31.png"
     expected = f"{tmp_path / 'new' / first} cannot be written: no space left on device"
-    assert said == f"torch-conv {arguments[0]}: {expected}"
+    assert said == f"{prog(arguments)}: {expected}"
     assert list((tmp_path / "new").iterdir()) == []
 
 
@@ -239,7 +239,7 @@ def test_devices_are_written_to_and_never_replaced(capsys):
     capsys.readouterr()
     assert run(*BENCH, "--json", "/dev/full") == 2
     said = capsys.readouterr().err
-    assert said == "torch-conv bench: /dev/full cannot be written: no space left on device\n"
+    assert said == "torch-conv bench volume: /dev/full cannot be written: no space left on device\n"
     assert Path("/dev/null").is_char_device()
     assert Path("/dev/full").is_char_device()
 

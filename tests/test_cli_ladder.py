@@ -96,6 +96,7 @@ BAD_OPTIONS = {
     "--device tpu": "tpu",
     "--json /no/such/folder/x.json": "/no/such/folder",
     "--table size,speed": "must be of stencil, correctness, size, window, block, fused, signal, borders, got speed",
+    "--table windw": "signal, borders, got windw, did you mean 'window'?",
     "--image-size 64,4": "must be 8 to 16384, got 4",
     "--kernel-size 3,4": "must be odd, 1 to 27, got 4",
     "--kernel-size 29": "must be odd, 1 to 27, got 29",
@@ -122,7 +123,7 @@ def test_volume_defaults():
         **{f"kernel_radius_{axis}": 7 for axis in "xyz"},
         **{f"block_dim_{axis}": 8 for axis in "xyz"},
     }
-    parsed = vars(build_parser().parse_args(["bench", "volume"]))
+    parsed = vars(build_parser(["bench"]).parse_args(["bench", "volume"]))
     assert {name: parsed[name] for name in options} == options
 
 
@@ -164,6 +165,7 @@ def test_volume_finds_a_wrong_result(monkeypatch, capsys):
     monkeypatch.setattr(torch_conv, "filter3d", lambda *args, **kwargs: good(*args, **kwargs) + 0.5)
     assert run("bench", "volume", *SMALL.split(), "--device", "cpu") == 1
     captured = capsys.readouterr()
+    assert captured.err.startswith("torch-conv bench volume: wrong results:\n")
     assert "volume: torch_conv.filter3d, direct is off by 0.5" in captured.err
     assert "torch_conv.filter3d_separable" in captured.out
 
@@ -190,7 +192,7 @@ def test_volume_finds_a_wrong_result(monkeypatch, capsys):
     ],
 )
 def test_volume_refusals(options, sentence, capsys):
-    assert refused(capsys, "bench", "volume", *options.split()) == f"torch-conv bench: {sentence}"
+    assert refused(capsys, "bench", "volume", *options.split()) == f"torch-conv bench volume: {sentence}"
 
 
 @pytest.mark.cuda
@@ -198,5 +200,5 @@ def test_volume_refuses_a_tile_beyond_shared_memory(cuda, capsys):
     options = "--width 50 --height 4 --depth 2 --kernel-radius-x 3999 --kernel-radius-y 0 --kernel-radius-z 0"
     assert run("bench", "volume", "--device", cuda, *options.split()) == 2
     error = capsys.readouterr().err.lstrip("\n")  # where the progress bar stood
-    assert error.startswith("torch-conv bench: ladder3d: block and kernel must keep tile and halo within ")
+    assert error.startswith("torch-conv bench volume: ladder3d: block and kernel must keep tile and halo within ")
     assert error.count("\n") == 1

@@ -10,6 +10,7 @@ from typing import Any
 from torch_conv.bench.copies import COPIES
 from torch_conv.bench.documents import OURS, PAIRED, TIMED, read, with_timings
 from torch_conv.bench.results import Key, key_of
+from torch_conv.bench.rows import time_us
 from torch_conv.bench.usage import UsageError
 
 LEAST_NOISE = 0.03
@@ -92,8 +93,8 @@ def changes(older: Older, rows: Iterable[dict[str, Any]]) -> list[Change]:
 
 def timed(row: dict[str, Any]) -> tuple[float, float]:
     """The median of this library's time, and its relative interquartile range."""
-    ours = with_timings(row)["timings"][OURS]
-    return ours["median_us"], (ours.get("iqr_us") or 0.0) / ours["median_us"]
+    middle, spread = time_us(with_timings(row), OURS)
+    return middle, spread / middle
 
 
 def ratios(older: Older, rows: Iterable[dict[str, Any]]) -> list[Ratio]:

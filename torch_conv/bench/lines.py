@@ -6,8 +6,9 @@ from typing import Any
 
 from torch_conv.bench.common import Result
 from torch_conv.bench.documents import OURS, with_timings
+from torch_conv.bench.load import within_noise
 from torch_conv.bench.results import as_row
-from torch_conv.bench.rows import gain, own_chain, us
+from torch_conv.bench.rows import gain, own_chain, time_us, us
 
 
 def line(result: Result | dict[str, Any]) -> str:
@@ -20,6 +21,8 @@ def line(result: Result | dict[str, Any]) -> str:
     if row.get("fma_fraction") is not None:
         parts.append(f"{100 * row['fma_fraction']:4.1f} % of FMA")
     parts.append(f"{row['speedup']:7.2f} x {rival} ({us(row, rival):.1f} us)" if rival else "no rival")
+    if rival and within_noise(time_us(row, OURS), time_us(row, rival)):
+        parts[-1] += ", within noise"
     if "max_error" in ours:
         parts.append(f"error {ours['max_error']:.1e}")
     if "error" in row:

@@ -8,6 +8,7 @@ from math import exp, log
 
 from torch_conv.bench.documents import OURS, PAIRED, TIMED, Document, Row
 from torch_conv.bench.formatting import duration
+from torch_conv.bench.load import Time
 
 # Titles of the parts of scaling.py.
 PARTS = {
@@ -62,6 +63,11 @@ def contests(documents: Sequence[Document]) -> Iterator[Contest]:
 
 def us(row: Row, name: str) -> float:
     return row["timings"][name]["median_us"]
+
+
+def time_us(row: Row, name: str) -> Time:
+    timing = row["timings"][name]
+    return timing["median_us"], timing.get("iqr_us") or 0.0
 
 
 def time(row: Row, name: str) -> str:

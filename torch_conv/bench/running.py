@@ -10,12 +10,15 @@ from typing import Any
 import torch
 
 from torch_conv.bench.common import Candidate, Row, Timing, first_line, make_image, measure
+from torch_conv.bench.documents import OURS, with_timings
 from torch_conv.bench.families import Family
 from torch_conv.bench.launches import count
 from torch_conv.bench.lines import line
+from torch_conv.bench.load import Watch, disturbance
 from torch_conv.bench.pairs import Pair
 from torch_conv.bench.progress import progress_bar
 from torch_conv.bench.results import Results, as_row
+from torch_conv.bench.rows import time_us
 from torch_conv.bench.sampling import keep_freed_memory
 from torch_conv.bench.usage import UsageError
 
@@ -28,7 +31,7 @@ def measure_all(
 ) -> tuple[Results, bool]:
     """The results, and whether all rows were measured and are correct. `save` gets the results after every row."""
     keep_freed_memory()
-    start = time.perf_counter()
+    start, watch = time.perf_counter(), Watch()
     deadline = start + family.budget_s
     results: Results = []
     uncounted: list[tuple[Row, list[tuple[Candidate, Timing]]]] = []
@@ -64,6 +67,9 @@ def measure_all(
     if any(candidates for _, candidates in uncounted):
         save(results)
     print(f"{len(results)} of {len(chosen)} rows in {time.perf_counter() - start:.0f} s")
+    others = watch.others() if any(row.device == "cpu" for row in chosen) else 0.0
+    if busy := disturbance(others, (time_us(with_timings(as_row(result)), OURS) for result in results)):
+        print(busy)
     return results, len(results) == len(chosen) and all(as_row(result)["correct"] for result in results)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from torch_conv.bench.pairs import Pair
 from torch_conv.bench.results import Results, as_row, document, import_time, kept_rows, metadata
 from torch_conv.bench.running import measure_all
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import ladder, scaling, volume
+from torch_conv.cli import did_you_mean, ladder, scaling, volume, whole_number
 from torch_conv.cli._images import device_named
 
 LEAST_ROUNDS = QUICK_ROUNDS = 5
@@ -36,9 +38,7 @@ CHOICES = {
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     """`bench` and its families; without a name it lists them."""
-    parser = commands.add_parser(
-        "bench", help="measure kernels on this machine", description="Measure kernels on this machine."
-    )
+    parser = commands.add_parser("bench", description="Measure kernels on this machine.")
     benchmarks = parser.add_subparsers(dest="benchmark", metavar="FAMILY")
     for name, what in NAMES.items():
         add_family(benchmarks, name, what)
@@ -50,6 +50,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def list_families(args: argparse.Namespace) -> None:
     for name, what in (NAMES | {name: module.SUMMARY for name, module in OTHERS.items()}).items():
         print(f"{name:15} {what}")
+    print("\nMeasure one: torch-conv bench NAME, with --quick in seconds; --help shows the options.")
 
 
 def add_family(benchmarks: argparse._SubParsersAction, name: str, what: str) -> None:
@@ -65,7 +66,7 @@ def add_family(benchmarks: argparse._SubParsersAction, name: str, what: str) -> 
     parser.add_argument("--rows", metavar="PATTERN", default="*", help="only the rows whose name matches (shell style)")
     for option, _, default, meaning in CHOICES.get(name, ()):
         parser.add_argument(f"--{option}", metavar="NAME[,NAME]", default=default, help=meaning)
-    parser.add_argument("--rounds", metavar="N", type=int, help=f"interleaved rounds, at least {LEAST_ROUNDS}")
+    parser.add_argument("--rounds", metavar="N", type=whole_number, help=f"interleaved rounds, at least {LEAST_ROUNDS}")
     parser.add_argument(
         "--json",
         metavar="FILE",
@@ -97,9 +98,9 @@ def run(args: argparse.Namespace) -> None:
     if not others:
         raise UsageError(f"{family.name} has no rows for {devices[0]}: it needs a GPU")
     if not chosen:
-        raise UsageError(
-            f"no row is called for by these options; torch-conv bench {family.name} --list prints the names"
-        )
+        row = "row of --quick" if args.quick else "row"
+        near = nearest(quick if args.quick else others, args) or ";"
+        raise UsageError(f"no {row} is called for by these options{near} {args.prog} --list prints the names")
     if args.list:
         print("\n".join(f"{row.device:4}  {row.name}" for row in chosen))
         return
@@ -146,6 +147,17 @@ def wanted(row: Row | Pair, args: argparse.Namespace) -> bool:
         if names is not None and fact_of(row, fact) not in names.split(","):
             return False
     return True
+
+
+def nearest(rows: Sequence[Row | Pair], args: argparse.Namespace) -> str:
+    """did_you_mean for the first part of --rows, or value of another option, that stands in no row."""
+    words = {word for row in rows for word in row.name.split()}
+    given = [(part, words) for part in re.split(r"[*?\[\]\s]+", args.rows)]
+    for option, fact, _, _ in CHOICES.get(args.benchmark, ()):
+        known = {fact_of(row, fact) for row in rows}
+        given += [(name, known) for name in (getattr(args, option) or "").split(",")]
+    hints = (did_you_mean(part, known) for part, known in given if not any(part in name for name in known))
+    return next(filter(None, hints), "")
 
 
 def fact_of(row: Any, fact: str) -> str:

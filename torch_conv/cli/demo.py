@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -16,7 +16,10 @@ from torch import Tensor
 import torch_conv
 from torch_conv import kernels
 from torch_conv.bench.files import check_folder, make_folder
-from torch_conv.bench.timing import time_call
+from torch_conv.bench.formatting import ratio
+from torch_conv.bench.load import Time, Watch, disturbance, time_of, within_noise
+from torch_conv.bench.sampling import in_turn
+from torch_conv.bench.timing import sampler
 from torch_conv.bench.usage import needed
 from torch_conv.cli import printable
 from torch_conv.cli._images import device_named, write_image
@@ -25,6 +28,7 @@ from torch_conv.cli._sheet import contact_sheet
 
 PHOTOS = {"astronaut": "astronaut.png", "retina": "retina.jpg"}  # 512 x 512 and 1411 x 1411, shipped by scikit-image
 TABLE_WIDTH = 120
+ROUNDS = {"ours": 7, "torch": 3, "cv2": 7}
 CHECKED = 96  # side of the corner that is compared with float64
 
 SIGMA, UNSHARP_SIGMA, AMOUNT = 5.0, 2.0, 1.5
@@ -54,9 +58,9 @@ class Measured:
     job: Job
     photo: str
     algorithm: str
-    ours: float
-    torch: float
-    cv2: float
+    ours: Time
+    torch: Time
+    cv2: Time
     difference: float  # grey levels, against float64
     before: Tensor
     after: Tensor
@@ -133,7 +137,6 @@ JOBS = [
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "demo",
-        help="filter real photographs, compare and time",
         description="Filter the photographs that scikit-image ships with five filters, write the results and one "
         "before/after contact sheet, and print the times beside those of F.conv2d on the same device and of OpenCV "
         "on the CPU.",
@@ -158,7 +161,7 @@ def run(args: argparse.Namespace) -> None:
     cv2.setNumThreads(torch.get_num_threads())
     folder = Path(skimage.__file__).parent / "data"
     make_folder(args.output)
-    lines = []
+    lines, watch = [], Watch()
     tasks = [(photo, job) for photo in PHOTOS for job in JOBS]
     # F.conv2d at its fastest with float32 sums, as ours.
     exact = torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False)
@@ -170,6 +173,8 @@ def run(args: argparse.Namespace) -> None:
     sheet = args.output / "contact_sheet.jpg"
     contact_sheet(sheet, {p: [(n.job.title, n.before, n.after) for n in lines if n.photo == p] for p in PHOTOS})
     print_table(lines, device)
+    if busy := disturbance(watch.others(), (time for n in lines for time in (n.ours, n.torch, n.cv2))):
+        print(busy)
     print(f"{printable(args.output)} holds {len(lines)} pictures; {printable(sheet)} shows them all, before and after")
 
 
@@ -185,6 +190,12 @@ def measure(job: Job, photo: str, before: Tensor, device: torch.device, cv2: Any
     def in_torch() -> Tensor:
         return job.in_torch_form(planes.float()).round().clamp(0, 255).to(torch.uint8)
 
+    samplers = {
+        "ours": sampler(ours, device),
+        "torch": sampler(in_torch, device, warmup=1),
+        "cv2": sampler(lambda: job.in_cv2_form(cv2, array), "cpu"),
+    }
+    samples = in_turn(samplers, dict.fromkeys(samplers, nullcontext), ROUNDS, longer=1)
     after = ours().cpu()
     side = CHECKED + 2 * job.halo
     corner = job.in_torch_form(before[:, None, :side, :side].double()).round().clamp(0, 255)
@@ -193,9 +204,7 @@ def measure(job: Job, photo: str, before: Tensor, device: torch.device, cv2: Any
         job=job,
         photo=photo,
         algorithm=algorithms(torch_conv.explain(job.function, image, *job.args, **job.kwargs).lines),
-        ours=median(time_call(ours, device, repeats=7)),
-        torch=median(time_call(in_torch, device, repeats=3, warmup=1)),
-        cv2=median(time_call(lambda: job.in_cv2_form(cv2, array), "cpu", repeats=7)),
+        **{name: time_of(each) for name, each in samples.items()},
         difference=float(difference.abs().max()),
         before=before,
         after=after,
@@ -216,7 +225,8 @@ def print_table(lines: list[Measured], device: torch.device) -> None:
     here = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {threads}"
     table = needed("rich.table", "rich").Table(
         title=f"8-bit photographs; torch_conv and F.conv2d on {here}; OpenCV on the CPU, {threads}",
-        caption="difference: grey levels between torch_conv and float64 rounded once, on a corner of the picture",
+        caption='speed-up: their time over torch_conv\'s, "noise" where the times vary more than they differ\n'
+        "difference: grey levels between torch_conv and float64 rounded once, on a corner of the picture",
         box=needed("rich.box", "rich").SIMPLE_HEAD,
     )
     for heading in ("filter", "algorithm"):
@@ -228,11 +238,14 @@ def print_table(lines: list[Measured], device: torch.device) -> None:
         height, width = own[0].before.shape[-2:]
         table.add_row(f"[bold]{photo}[/bold], {width} × {height}")
         for n in own:
-            in_torch = (pretty(n.torch), f"{n.torch / n.ours:.1f} ×")
-            in_cv2 = (pretty(n.cv2), f"{n.cv2 / n.ours:.1f} ×")
-            table.add_row(n.job.title, n.algorithm, pretty(n.ours), *in_torch, *in_cv2, f"{n.difference:.0f}")
+            others = (text for time in (n.torch, n.cv2) for text in (pretty(time[0]), speedup(time, n.ours)))
+            table.add_row(n.job.title, n.algorithm, pretty(n.ours[0]), *others, f"{n.difference:.0f}")
         table.add_section()
     console.print(table)
+
+
+def speedup(theirs: Time, ours: Time) -> str:
+    return "noise" if within_noise(theirs, ours) else f"{ratio(theirs[0] / ours[0])} ×"
 
 
 def pretty(seconds: float) -> str:

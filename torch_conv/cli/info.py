@@ -14,7 +14,6 @@ import torch_conv
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "info",
-        help="print versions, devices and where kernels come from",
         description="Print versions, devices, and where the CUDA kernels of torch_conv come from.",
     )
     parser.set_defaults(run=run)
@@ -29,6 +28,7 @@ def facts() -> list[tuple[str, str]]:
     """(name, value) in the order of printing."""
     rows = [
         ("torch_conv", torch_conv.__version__),
+        ("system", platform.platform()),
         ("python", platform.python_version()),
         ("torch", torch.__version__),
         ("torchvision", _version("torchvision")),

@@ -11,7 +11,7 @@ from torch_conv.bench.files import check_file, check_folder, make_folder, write_
 from torch_conv.bench.ladder.running import document, exit_if_wrong, measure, show
 from torch_conv.bench.machine import metadata
 from torch_conv.bench.usage import UsageError, needed
-from torch_conv.cli import add_force, whole_number
+from torch_conv.cli import add_force, did_you_mean, whole_number
 from torch_conv.cli._images import device_named
 
 SUMMARY = "the textbook kernels, from naive to fused, beside the library's own and F.conv2d"
@@ -62,7 +62,8 @@ def names(text: str) -> list[str]:
 
     found = text.split(",")
     if unknown := [name for name in found if name not in TABLES]:
-        raise argparse.ArgumentTypeError(f"must be of {', '.join(TABLES)}, got {unknown[0]}")
+        near = did_you_mean(unknown[0], TABLES)
+        raise argparse.ArgumentTypeError(f"must be of {', '.join(TABLES)}, got {unknown[0]}{near}")
     return found
 
 
@@ -119,4 +120,4 @@ def run(args: argparse.Namespace) -> None:
         title = f"Textbook kernels in float32, {meta['gpu'] or 'CPU'}"
         for name, figure in figures(rows, bench.cuda, title):
             write_file(args.figures / f"ladder_{name}.png", figure.png(dpi=150))
-    exit_if_wrong(bench)
+    exit_if_wrong(bench, args.prog)

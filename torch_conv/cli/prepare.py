@@ -18,7 +18,6 @@ DTYPES = ("float32", "float16", "bfloat16", "float64", "uint8", "int16", "uint16
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "prepare",
-        help="compile a filter's kernels ahead of its first call",
         description="Compile and load the kernels that a filter of such images needs on a GPU, and print where each "
         "came from. Those that were not built ahead stay in the cache on disk, where later programs find them.",
         epilog=FILTERS,

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from torch_conv.bench.ladder.study import Bench, Row, Study
+from torch_conv.bench.load import disturbance
 from torch_conv.bench.progress import progress_bar
 from torch_conv.bench.usage import needed
 
@@ -40,11 +41,15 @@ def show(meta: dict[str, Any], bench: Bench, wanted: Sequence[Study], rows: dict
         out.print(f"\n[bold]{study.title}[/bold]", highlight=False)
         out.print(printable(terminal.Table, study, rows[study.name], bench.cuda))
         out.print(study.note, highlight=False, markup=False)
+    timed = [row for study in wanted for row in rows[study.name] if "iqr_ms" in row]
+    times = ((row[f"{name}_ms"], spread) for row in timed for name, spread in row["iqr_ms"].items())
+    if busy := disturbance(bench.watch.others(), times):
+        out.print(f"\n{busy}", highlight=False)
 
 
-def exit_if_wrong(bench: Bench) -> None:
+def exit_if_wrong(bench: Bench, prog: str) -> None:
     if bench.wrong:
-        print("wrong results:", *bench.wrong, sep="\n  ", file=sys.stderr)
+        print(f"{prog}: wrong results:", *bench.wrong, sep="\n  ", file=sys.stderr)
         raise SystemExit(1)
 
 

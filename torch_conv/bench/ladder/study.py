@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from statistics import quantiles
 from typing import Any
 
 import torch
 
 from torch_conv.bench.ladder.columns import Column
+from torch_conv.bench.load import Watch, time_of
 from torch_conv.bench.timing import Function, interleaved, median, time_call
 
 Row = dict[str, Any]
@@ -51,11 +51,12 @@ class Study:
 
 @dataclass
 class Bench:
-    """The device and the rounds of a run, and its wrong results."""
+    """The device and the rounds of a run, its wrong results, and the time that other programs take."""
 
     device: torch.device
     rounds: int
     wrong: list[str] = field(default_factory=list)
+    watch: Watch = field(default_factory=Watch)
 
     @property
     def cuda(self) -> bool:
@@ -78,9 +79,7 @@ class Bench:
     def time(self, calls: Mapping[str, Function | Sequence[Function]]) -> Row:
         row: Row = {"iqr_ms": {}}
         for name, seconds in interleaved(calls, self.device, rounds=self.rounds).items():
-            low, middle, high = quantiles(seconds, n=4)
-            row[f"{name}_ms"] = 1e3 * middle
-            row["iqr_ms"][name] = 1e3 * (high - low)
+            row[f"{name}_ms"], row["iqr_ms"][name] = (1e3 * time for time in time_of(seconds))
         return row
 
     def contest(

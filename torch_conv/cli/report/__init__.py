@@ -13,7 +13,6 @@ from torch_conv.cli import add_force, printable
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "report",
-        help="make one page with tables and figures from files of results",
         description="Make one HTML page with tables and figures from what `torch-conv bench ... --json` and the "
         "scripts of benchmarks/ write. The page needs no network, no script and no other file.",
     )
