@@ -13,6 +13,7 @@ import torch_conv
 np = pytest.importorskip("numpy")
 cv2 = pytest.importorskip("cv2")
 tifffile = pytest.importorskip("tifffile")
+pytest.importorskip("imagecodecs")
 pil = pytest.importorskip("PIL.Image")
 io = pytest.importorskip("torchvision.io")
 

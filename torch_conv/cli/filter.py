@@ -55,11 +55,11 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="filter photographs and stacks of pages",
         usage="%(prog)s IN [IN ...] OUT --filter NAME [options]",
         description="Filter photographs: PNG, JPEG, GIF, WebP or TIFF in; PNG, TIFF or JPEG "
-        f"(quality {JPEG_QUALITY}, 8 bits) out. 16 bits a channel, and int16 and floating-point numbers of a TIFF, are "
-        "kept. Colours of a palette become RGB, black and white become grey, and a picture is turned as its EXIF "
-        "orientation says. Not written: EXIF data, colour profiles, and the axes and scales that ImageJ and OME "
-        "programs note in a TIFF; its resolution is. Refused: CMYK, several pictures in a GIF or WebP, transparency "
-        "without --background, and an output that exists without --force.",
+        f"(quality {JPEG_QUALITY}, 8 bits) out. Channels of 16 bits keep them; a TIFF keeps int16, floats "
+        "and its resolution. Colours of a palette become RGB, black and white become grey, and a picture is turned as "
+        "its EXIF orientation says. Not written: EXIF data, colour profiles, and the axes and scales that ImageJ and "
+        "OME programs note. Refused: CMYK, several pictures in a GIF or WebP, transparency without --background, and "
+        "an output that exists without --force.",
         epilog="Several inputs need a folder as OUT; OUT/ makes it. Each file keeps its name there, but GIF and WebP "
         "become .png. An input that cannot be read is named, the others are filtered, and the exit status is 2. "
         f"{FILTERS} 'sobel' is the gradient's magnitude; the _x and _y windows and 'laplacian' keep only positive "
