@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 # Each is a module or folder of torch_conv/cli.
 COMMANDS = {
     "demo": "filter real photographs, compare and time",
-    "filter": "filter photographs",
+    "filter": "filter photographs and stacks of pages",
     "bench": "measure kernels on this machine",
     "report": "make one page with tables and figures from files of results",
     "prepare": "compile a filter's kernels ahead of its first call",
@@ -34,6 +34,9 @@ OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT)  # errors of a 
 class Parser(argparse.ArgumentParser):
     """An argument parser that refuses bad options in one sentence, without its usage."""
 
+    any_order = False  # whether arguments may stand before, between and after options; not with subcommands
+    parsing = False
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.register("type", int, whole_number)
@@ -46,6 +49,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Names options that do not exist before argparse misses others."""
+        if self.parsing:  # argparse calls itself
+            return super().parse_known_args(args, namespace)
         options = self._option_string_actions
         for word in takewhile(lambda word: word.startswith("-") or not self._subparsers, args):
             name = word.partition("=")[0]
@@ -53,7 +58,12 @@ class Parser(argparse.ArgumentParser):
                 break
             if word.startswith("--") and not any(option.startswith(name) for option in options):
                 self.error(f"unknown option '{name}'{did_you_mean(name, options)}")
-        found, unknown = super().parse_known_args(args, namespace)
+        self.parsing = True
+        try:
+            parse = self.parse_known_intermixed_args if self.any_order else super().parse_known_args
+            found, unknown = parse(args, namespace)
+        finally:
+            self.parsing = False
         if unknown:
             what = "option" if unknown[0].startswith("-") else "argument"
             self.error(f"unknown {what} '{unknown[0]}'")
@@ -123,8 +133,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         said, status = refusal(error), 2
         if not said:
             raise
-    print(f"{args.prog}: {printable(' '.join(said.split()))}", file=sys.stderr)
+    complain(args, said)
     return status
+
+
+def complain(args: argparse.Namespace, sentence: str) -> None:
+    print(f"{args.prog}: {printable(' '.join(sentence.split()))}", file=sys.stderr)
 
 
 def run(words: Sequence[str], args: argparse.Namespace) -> int:

@@ -145,11 +145,11 @@ INSIDE = "anchor must lie in the window (0 to 8, or -1 for the middle)"
         (["box", "--anchor", "9,0"], f"torch-conv filter: box_blur: {INSIDE}, got 9"),
         (
             ["box", "--anchor", "1,1,1"],
-            "torch-conv filter: --anchor must be Y,X or one number for both, got 1,1,1 (see torch-conv filter --help)",
+            "torch-conv filter: --anchor must be Y,X or one number for both, got 1,1,1",
         ),
         (
             ["box", "--anchor", "left"],
-            "torch-conv filter: --anchor must be Y,X or one number for both, got left (see torch-conv filter --help)",
+            "torch-conv filter: --anchor must be a whole number, got left (see torch-conv filter --help)",
         ),
     ],
 )

@@ -5,10 +5,12 @@ import json
 import os
 import resource
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,12 @@ import torch
 from command_line import prog, refused, run
 
 import torch_conv
+from torch_conv.bench.files import write_file
 
 np = pytest.importorskip("numpy")
 pil = pytest.importorskip("PIL.Image")
 pytest.importorskip("cv2")
+pytest.importorskip("tifffile")
 pytest.importorskip("rich")
 
 ROOT = Path(torch_conv.__file__).parent.parent
@@ -115,15 +119,15 @@ def test_a_link_stays_a_link(picture):
     ("out", "sentence"),
     [
         ("out.bmp", "the output must end in .png, .tif, .tiff, .jpg, .jpeg, got OUT"),
+        ("folder.png", "OUT/in.png is a folder"),
         ("out", "the output must end in .png, .tif, .tiff, .jpg, .jpeg, got OUT"),
         ("nowhere/out.png", "there is no folder FOLDER/nowhere"),
         ("in.png/out.png", "there is no folder FOLDER/in.png"),
-        ("folder.png", "OUT is a folder"),
         (f"{'x' * 300}.png", "OUT cannot be written: file name too long"),
     ],
 )
 def test_outputs_that_cannot_be(picture, capsys, out, sentence):
-    (picture.parent / "folder.png").mkdir()
+    (picture.parent / "folder.png" / "in.png").mkdir(parents=True)
     before = sorted(picture.parent.rglob("*"))
     out = picture.parent / out
     said = refused(capsys, *filtering(picture, out))
@@ -199,6 +203,55 @@ def test_an_interruption_leaves_nothing_behind(picture, monkeypatch, capsys):
     assert run(*filtering(picture, picture.with_name("out.png"))) == 130
     assert capsys.readouterr().err == "torch-conv filter: interrupted\n"
     assert list(picture.parent.iterdir()) == [picture]
+
+
+ENDING = """
+import os, signal, sys
+from torch_conv.cli import main
+os.fsync = lambda descriptor: os.kill(os.getpid(), signal.{name})
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "status", "sentence"),
+    [
+        ("SIGTERM", True, -15, ""),
+        ("SIGHUP", False, -1, ""),
+        ("SIGINT", True, 130, "torch-conv filter: interrupted\n"),
+    ],
+)
+def test_a_signal_leaves_nothing_behind(picture, name, status, sentence, old):
+    """The signal arrives when the temporary file has its bytes."""
+    out = picture.with_name("out.png")
+    if old:
+        out.write_text("precious")
+    before = {p: p.read_bytes() for p in picture.parent.iterdir()}
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING.format(name=name), *filtering(picture, out, "--force")],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", sentence)
+    assert {p: p.read_bytes() for p in picture.parent.iterdir()} == before
+
+
+def test_signals_keep_the_handlers_of_a_program(tmp_path):
+    kept = []
+    handler = signal.signal(signal.SIGTERM, lambda number, frame: kept.append(number))
+    try:
+        write_file(tmp_path / "out", b"1")
+        signal.raise_signal(signal.SIGTERM)
+        assert kept == [signal.SIGTERM]
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    thread = threading.Thread(target=write_file, args=(tmp_path / "by a thread", b"2"))  # it may set no handler
+    thread.start()
+    thread.join()
+    assert (tmp_path / "by a thread").read_bytes() == b"2"
 
 
 @pytest.mark.parametrize("arguments", [["demo", "--output"], ["bench", "ladder", "--quick", "--figures"]])

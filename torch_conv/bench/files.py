@@ -7,8 +7,11 @@ import json
 import os
 import secrets
 import shutil
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from torch_conv.bench.usage import UsageError
 
@@ -80,8 +83,9 @@ def write_json(path: Path, document: dict[str, Any], force: bool = True) -> None
 
 
 def is_device(path: Path) -> bool:
-    """Whether the path is a pipe or a device such as /dev/null, which must not be replaced by a file."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    """Whether the path is a pipe, a device, or an open file such as /dev/stdout, which no new file must replace."""
+    is_open = str(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/"))
+    return path.exists() and not path.is_dir() and (is_open or not path.is_file())
 
 
 def reason(error: OSError) -> str:
@@ -102,20 +106,49 @@ def _check_access(path: Path, accessed: Path, mode: int) -> None:
 
 def _write_and_rename(target: Path, content: bytes, force: bool) -> None:
     part = target.with_name(f".torch-conv-{secrets.token_hex(8)}")
+    with _ending_by_signal():
+        try:
+            with part.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())  # a full disk may fail only here
+            if force:
+                if target.exists():
+                    shutil.copymode(target, part)
+                os.replace(part, target)
+            else:
+                _take_name(part, target)
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+class _Ended(BaseException):
+    """A signal that ends the program."""
+
+
+@contextlib.contextmanager
+def _ending_by_signal() -> Iterator[None]:
+    """Lets `finally` run before a signal ends the program. KeyboardInterrupt, of SIGINT, does so anyway."""
+
+    def end(number: int, frame: object) -> NoReturn:
+        signal.signal(number, signal.SIG_IGN)  # a second one does not stop the cleaning
+        arrived.append(number)
+        raise _Ended
+
+    arrived: list[int] = []
+    replaced = []
+    if threading.current_thread() is threading.main_thread():  # no other may
+        replaced = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
+    for number in replaced:
+        signal.signal(number, end)
     try:
-        with part.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # a full disk may fail only here
-        if force:
-            if target.exists():
-                shutil.copymode(target, part)
-            os.replace(part, target)
-        else:
-            _take_name(part, target)
+        yield
     finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
+        for number in replaced:
+            signal.signal(number, signal.SIG_DFL)
+        if arrived:
+            signal.raise_signal(arrived[0])
 
 
 def _take_name(part: Path, target: Path) -> None:

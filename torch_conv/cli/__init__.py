@@ -14,6 +14,7 @@ from torch_conv.bench.usage import UsageError
 from torch_conv_cli import COMMANDS as COMMANDS
 from torch_conv_cli import LARGEST as LARGEST
 from torch_conv_cli import build_parser as build_parser
+from torch_conv_cli import complain as complain
 from torch_conv_cli import did_you_mean as did_you_mean
 from torch_conv_cli import main as main
 from torch_conv_cli import printable as printable

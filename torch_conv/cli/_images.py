@@ -8,16 +8,18 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_conv.bench.files import check_file, write_file
+from torch_conv.bench.files import write_file
 from torch_conv.bench.usage import UsageError, needed
+from torch_conv.cli._tiff import tiff_of
 
-DEEP_SUFFIXES = (".png", ".tif", ".tiff")
-SUFFIXES = (*DEEP_SUFFIXES, ".jpg", ".jpeg")
+FORMS = {".png": "png", ".tif": "tif", ".tiff": "tif", ".jpg": "jpg", ".jpeg": "jpg"}  # by the end of a file's name
 JPEG_QUALITY = 95
+STANDARD = Path("-")  # standard input or output
 
 
 @contextlib.contextmanager
@@ -54,36 +56,64 @@ def device_named(name: str | None) -> torch.device:
     return device
 
 
-def check_output(path: Path, force: bool) -> None:
-    """Refuses, before any work, a picture that could not be written, or that exists and is not to be replaced."""
-    if os.path.isdir(path):  # unlike Path.is_dir, never an error
-        raise UsageError(f"{path} is a folder")
-    if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"the output must end in {', '.join(SUFFIXES)}, got {path}")
-    check_file(path, force)
+def check_form(path: Path, form: str | None) -> None:
+    """Refuses a name that says no format, or another than `form`."""
+    named = FORMS.get(path.suffix.lower())
+    if named is None and form is None:
+        raise UsageError(f"the output must end in {', '.join(FORMS)}, got {path}")
+    if form is not None and named not in (None, form):
+        raise UsageError(f"--format {form} does not agree with the output {path}")
 
 
-def check_depth(path: Path, dtype: torch.dtype) -> None:
-    """Refuses a format of 8 bits for 16 bits a channel."""
-    if dtype == torch.uint16 and path.suffix.lower() not in DEEP_SUFFIXES:
-        raise UsageError(f"{path} cannot hold 16 bits a channel: the output must end in {', '.join(DEEP_SUFFIXES)}")
+def check_content(name: object, image: Tensor, form: str) -> None:
+    """Refuses a format that cannot hold the numbers or the pages of a picture."""
+    pages, dtype = image.shape[:-3].numel(), image.dtype
+    if form != "tif" and image.ndim > 3:
+        raise UsageError(f"{name} cannot hold {pages} pages: only TIFF can")
+    if form != "tif" and dtype not in (torch.uint8, torch.uint16):
+        raise UsageError(f"{name} cannot hold {str(dtype).removeprefix('torch.')}: only TIFF can")
+    if form == "jpg" and dtype != torch.uint8:
+        raise UsageError(f"{name} cannot hold 16 bits a channel: only PNG and TIFF can")
 
 
-def write_image(path: Path, image: Tensor, force: bool = True) -> None:
-    """Writes a uint8 or uint16 tensor (C, H, W) of one or three channels in the format its name asks for.
+def write_image(
+    path: Path,
+    image: Tensor,
+    force: bool = True,
+    form: str | None = None,
+    resolution: dict[str, Any] | None = None,
+) -> None:
+    """Writes an image (C, H, W) or pages (..., C, H, W), one or three channels, to a file or, for `-`, standard output.
 
-    Without `force` a file that has appeared since `check_output` stays as it is.
+    Args:
+        path: the file; without `form` its name says which format.
+        image: uint8; also uint16 for PNG; also int16 and floats and pages for TIFF.
+        force: without it, a file that has appeared since `check_file` stays as it is.
+        form: "png", "tif" or "jpg".
+        resolution: of a TIFF, as tifffile takes it.
     """
+    name = "standard output" if path == STANDARD else path
+    form = form or FORMS[path.suffix.lower()]
+    check_content(name, image, form)
+    pixels = image.cpu().movedim(-3, -1).numpy()
+    content = tiff_of(pixels, resolution or {}) if form == "tif" else encoded(name, pixels, form)
+    if path == STANDARD:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    else:
+        write_file(path, content, force)
+
+
+def encoded(name: object, pixels: Any, form: str) -> bytes:
+    """A PNG or a JPEG of pixels (H, W, C)."""
     cv2 = needed("cv2", "OpenCV")
-    check_depth(path, image.dtype)
-    pixels = image.cpu().permute(1, 2, 0).numpy()[..., ::-1]  # OpenCV's order is blue, green, red
-    options = [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY] if path.suffix.lower() in (".jpg", ".jpeg") else []
+    options = [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY] if form == "jpg" else []
     try:
-        with silent_libraries():
-            done, content = cv2.imencode(path.suffix.lower(), pixels.copy(), options)
+        with silent_libraries():  # OpenCV's order is blue, green, red
+            done, content = cv2.imencode(f".{form}", pixels[..., ::-1].copy(), options)
     except cv2.error:
         done = False
     if not done:
-        h, w = image.shape[-2:]
-        raise UsageError(f"{path} cannot be written: {w} x {h} pixels do not fit into such a file")
-    write_file(path, content.tobytes(), force)
+        h, w = pixels.shape[:2]
+        raise UsageError(f"{name} cannot be written: {w} x {h} pixels do not fit into such a file")
+    return content.tobytes()

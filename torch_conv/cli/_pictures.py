@@ -1,10 +1,10 @@
-"""Pictures as tensors of 8 or 16 bits a channel, read without loss or refused in one sentence."""
+"""Pictures and stacks of pages as tensors, read without loss or refused in one sentence."""
 
 from __future__ import annotations
 
 import io
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +13,37 @@ from torch import Tensor
 
 from torch_conv.bench.files import reason
 from torch_conv.bench.usage import UsageError, needed
-from torch_conv.cli._images import silent_libraries
+from torch_conv.cli import _tiff
+from torch_conv.cli._images import STANDARD, silent_libraries
 
-FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "TIFF")  # as Pillow calls them
-BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP")  # as Pillow calls them
+BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
 HEIF = {b"heic": "HEIC", b"heix": "HEIC", b"mif1": "HEIC", b"avif": "AVIF"}  # brands of an "ftyp" box
 BACKGROUNDS = {"white": 1.0, "black": 0.0}
-MOST_PIXELS = 1 << 29  # 23170 x 23170: a file of a few hundred kilobytes can claim more
+MOST_PIXELS = 1 << 29  # of a page, 23170 x 23170: a file of a few hundred kilobytes can claim more
 GREY, RGB = ("1", "L", "LA"), ("P", "PA", "RGB", "RGBA", "YCbCr")  # Pillow's modes of up to 8 bits
 DEEP_GREY = ("I", "I;16", "I;16L", "I;16B")
-# Tags of TIFF (the first one also of EXIF) and some of their values; 4 is "unspecified".
-ORIENTATION, BITS, PHOTOMETRIC, SAMPLES, PLANAR, EXTRA, SAMPLE_FORMAT = 274, 258, 262, 277, 284, 338, 339
-WHITE_IS_ZERO, SEPARATE, MULTIPLIED, UNSIGNED = 0, 2, 1, (1, 4)
+ORIENTATION = 274  # a tag of EXIF
+SIDEWAYS = (5, 6, 7, 8)  # its values that exchange rows and columns
 
 
 @dataclass
 class Picture:
+    """The content of a file, upright as EXIF says."""
+
+    pixels: Tensor  # (C, H, W), or pages (*axes, C, H, W); one or three channels
+    axes: str = ""  # of the pages, a letter each: Z, T, C; Q and I are unknown
+    resolution: dict[str, Any] = field(default_factory=dict)  # of a TIFF, as tifffile takes it
+
+
+@dataclass
+class Opened:
     """A file's picture, as Pillow opens it, and the facts that Pillow drops."""
 
     image: Any
     deep: bool  # 16 bits a channel
     colours: bool  # several channels of 16 bits: OpenCV decodes them, because Pillow keeps 8
     grey: bool
-    inverted: bool
     orientation: int  # of EXIF, for the pixels in file order
 
 
@@ -43,36 +51,69 @@ def read_picture(path: Path, background: str | None = None, most_pixels: int = M
     """A uint8 or uint16 tensor (C, H, W) of one or three channels, upright as EXIF says.
 
     Args:
-        path: a PNG, JPEG, GIF, WebP or TIFF; its content says which.
+        path: a PNG, JPEG, GIF, WebP or TIFF of one picture; its content says which.
         background: "white" or "black" beneath transparent pixels; without it they are refused.
         most_pixels: a picture of more is refused before it is decoded. Pillow's own limit does not count.
     """
+    picture = decoded(path, read_file(path), background, most_pixels)
+    if picture.axes:
+        raise UsageError(f"{path} must hold one picture, got {picture.pixels.shape[:-3].numel()}")
+    if picture.pixels.dtype not in (torch.uint8, torch.uint16):
+        dtype = str(picture.pixels.dtype).removeprefix("torch.")
+        raise UsageError(f"{path} must have up to 8 or 16 bits a channel, unsigned, got {dtype}")
+    return picture.pixels
+
+
+def decoded(name: object, content: bytes, background: str | None, most_pixels: int = MOST_PIXELS) -> Picture:
+    """The picture or the pages of a file. Refusals begin with `name`."""
     np = needed("numpy", "numpy")
-    content = read_file(path)
     with silent_libraries():
-        picture = opened(path, content, most_pixels)
-        colours, alpha = deep_pixels(path, content, picture) if picture.deep else pixels(picture.image)
-    done = picture.image.format == "TIFF" and not picture.colours  # Pillow turns a TIFF
-    full = np.iinfo(colours.dtype).max
-    if alpha is not None and alpha.min() < full:
-        if background is None:
-            raise UsageError(f"{path} has transparent pixels: --background white or black says what lies beneath them")
-        share = alpha[..., None] / full
-        colours = np.rint(colours * share + full * BACKGROUNDS[background] * (1 - share)).astype(colours.dtype)
-    return torch.from_numpy(np.ascontiguousarray(turned(colours, 1 if done else picture.orientation))).permute(2, 0, 1)
+        if form_of(content) == "tif":
+            pages = _tiff.read_tiff(name, content, most_pixels)
+        else:
+            opened = open_picture(name, content, most_pixels)
+            colours, alpha = deep_pixels(name, content, opened) if opened.deep else pixels(opened.image)
+            pages = _tiff.Pages(colours, alpha, orientation=opened.orientation)
+    array = np.ascontiguousarray(turned(on_background(name, pages, background), pages.orientation))
+    resolution = pages.resolution
+    if resolution and pages.orientation in SIDEWAYS:
+        resolution = {**resolution, "resolution": resolution["resolution"][::-1]}
+    return Picture(torch.from_numpy(array).movedim(-1, -3), pages.axes, resolution)
+
+
+def form_of(content: bytes) -> str:
+    """The format in which such a file is written again: "tif", "jpg", and "png" for all others."""
+    if content.startswith(_tiff.BEGINNINGS):
+        return "tif"
+    return "jpg" if content.startswith(b"\xff\xd8\xff") else "png"
+
+
+def on_background(name: object, pages: _tiff.Pages, background: str | None) -> Any:
+    """The colours with what shines through transparent pixels."""
+    np = needed("numpy", "numpy")
+    if pages.alpha is None or pages.alpha.min() == (full := np.iinfo(pages.colours.dtype).max):
+        return pages.colours
+    if background is None:
+        raise UsageError(f"{name} has transparent pixels: --background white or black says what lies beneath them")
+    share = pages.alpha[..., None] / full
+    colours = pages.colours if pages.multiplied else pages.colours * share
+    return np.rint(colours + full * BACKGROUNDS[background] * (1 - share)).clip(0, full).astype(pages.colours.dtype)
 
 
 def read_file(path: Path) -> bytes:
+    """All bytes of a file, or of standard input for `-`."""
+    name = "standard input" if path == STANDARD else path
     try:
-        content = path.read_bytes()
+        with open(0 if path == STANDARD else path, "rb", closefd=path != STANDARD) as file:
+            content = file.read()
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {path}") from error
+        raise UsageError(f"there is no file {name}") from error
     except IsADirectoryError as error:
-        raise UsageError(f"{path} is a folder") from error
+        raise UsageError(f"{name} is a folder") from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {reason(error)}") from error
+        raise UsageError(f"{name} cannot be read: {reason(error)}") from error
     if not content:
-        raise UsageError(f"{path} is empty")
+        raise UsageError(f"{name} is empty")
     return content
 
 
@@ -89,47 +130,31 @@ def begun(content: bytes) -> Any:
     raise pil.UnidentifiedImageError("no format that is read here")
 
 
-def load(image: Any) -> None:
-    """Decodes an image. Pillow applies its limit again to a TIFF, but not where the image has its memory already."""
-    if image.format == "TIFF":
-        size = getattr(image, "_tile_size", image.size)  # in file order
-        image.im = needed("PIL.Image", "Pillow").core.new(image.mode, size)
-    image.load()
-
-
-def opened(path: Path, content: bytes, most_pixels: int) -> Picture:
+def open_picture(name: object, content: bytes, most_pixels: int) -> Opened:
     """The picture of a file, decoded to its end unless OpenCV decodes it."""
     too_large = needed("PIL.Image", "Pillow").DecompressionBombError  # raised by Pillow's reader of GIF
     try:
         image = begun(content)
-    except (UsageError, MemoryError):
-        raise
-    except too_large as error:
-        raise UsageError(f"{path} must have no more pixels than Pillow reads: {error}") from error
-    except Exception as error:  # a broken header may raise anything
-        if content.startswith(BEGINNINGS):
-            raise UsageError(f"{path} is damaged, cut short or not of 8 or 16 bits a channel") from error
-        form = foreign_form(content)
-        if form:
-            raise UsageError(f"{path} must be PNG, JPEG, GIF, WebP or TIFF, got {form}") from error
-        raise UsageError(f"{path} is not an image that can be read (PNG, JPEG, GIF, WebP or TIFF)") from error
-    width, height = image.size
-    if width * height > most_pixels:
-        raise UsageError(f"{path} must have at most {most_pixels} pixels, got {width} x {height}")
-    try:
+        width, height = image.size
+        if width * height > most_pixels:
+            raise UsageError(f"{name} must have at most {most_pixels} pixels, got {width} x {height}")
         pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)  # MPO: a JPEG, then its previews
         if pages != 1:
-            raise UsageError(f"{path} must hold one picture, got {pages}")
-        picture = described(path, content, image)
-        if not picture.colours:
-            load(image)
+            raise UsageError(f"{name} must hold one picture, got {pages}")
+        opened = described(name, content, image)
+        if not opened.colours:
+            image.load()
     except (UsageError, MemoryError):
         raise
     except too_large as error:
-        raise UsageError(f"{path} must have no more pixels than Pillow reads: {error}") from error
-    except Exception as error:
-        raise UsageError(f"{path} is damaged or cut short") from error
-    return picture
+        raise UsageError(f"{name} must have no more pixels than Pillow reads: {error}") from error
+    except Exception as error:  # a damaged file may raise anything
+        if content.startswith(BEGINNINGS):
+            raise UsageError(f"{name} is damaged or cut short") from error
+        if form := foreign_form(content):
+            raise UsageError(f"{name} must be PNG, JPEG, GIF, WebP or TIFF, got {form}") from error
+        raise UsageError(f"{name} is not an image that can be read (PNG, JPEG, GIF, WebP or TIFF)") from error
+    return opened
 
 
 def foreign_form(content: bytes) -> str | None:
@@ -139,27 +164,16 @@ def foreign_form(content: bytes) -> str | None:
     return HEIF.get(content[8:12]) if content[4:8] == b"ftyp" else None
 
 
-def described(path: Path, content: bytes, image: Any) -> Picture:
-    """The picture as its header describes it. Refuses all but grey and RGB of integers."""
-    bits, inverted, grey = 8, False, image.mode in GREY or image.mode in DEEP_GREY
+def described(name: object, content: bytes, image: Any) -> Opened:
+    """The picture as its header describes it. Refuses all but grey and RGB."""
+    bits, grey = 8, image.mode in GREY
     if image.format == "PNG":  # its first chunk has the depth, then the kind of colours
         bits, kind = content[24], content[25]
         grey = kind in (0, 4)
-    elif image.format == "TIFF":
-        tags = image.tag_v2
-        bits, inverted = tags.get(BITS, (1,))[0], tags.get(PHOTOMETRIC) == WHITE_IS_ZERO
-        if set(tags.get(SAMPLE_FORMAT, (1,))) - set(UNSIGNED) or not (bits <= 8 or bits == 16):
-            numbers = {2: "signed ", 3: "floating-point "}.get(tags.get(SAMPLE_FORMAT, (1,))[0], "")
-            raise UsageError(f"{path} must have up to 8 or 16 bits a channel, unsigned, got {numbers}{bits}")
-        channels = tags.get(SAMPLES, 1)
-        if channels != len(image.getbands()) or image.mode == "RGBX":
-            raise UsageError(f"{path} must be grey or RGB, got {channels} channels")
-        if bits == 16 and channels > 1 and (tags.get(PLANAR) == SEPARATE or tags.get(EXTRA) == (MULTIPLIED,)):
-            raise UsageError(f"{path} holds its 16 bits a channel in a form that cannot be read")
     deep = bits == 16
     if image.mode not in ((*DEEP_GREY, "RGB", "RGBA") if deep else (*GREY, *RGB)):
-        raise UsageError(f"{path} must be grey or RGB, got {image.mode}")
-    return Picture(image, deep, deep and image.mode not in DEEP_GREY, grey, inverted, orientation(image, content))
+        raise UsageError(f"{name} must be grey or RGB, got {image.mode}")
+    return Opened(image, deep, deep and image.mode not in DEEP_GREY, grey, orientation(image, content))
 
 
 def orientation(image: Any, content: bytes) -> int:
@@ -186,28 +200,22 @@ def pixels(image: Any) -> tuple[Any, Any]:
     return array.reshape(*array.shape[:2], -1), None
 
 
-def deep_pixels(path: Path, content: bytes, picture: Picture) -> tuple[Any, Any]:
+def deep_pixels(name: object, content: bytes, opened: Opened) -> tuple[Any, Any]:
     """Arrays of 16 bits a channel: the colours (H, W, C), and the opacity (H, W) or None."""
     np = needed("numpy", "numpy")
-    image = picture.image
-    array = deep_colours(path, content, picture) if picture.colours else np.array(image, np.uint16)[..., None]
+    image = opened.image
+    array = deep_colours(name, content, image) if opened.colours else np.array(image, np.uint16)[..., None]
     colours, alpha = array[..., :3], array[..., 3] if array.shape[2] == 4 else None
-    if picture.inverted:
-        colours = 65535 - colours
-    if "transparency" in image.info:  # in a PNG: one transparent colour
+    if "transparency" in image.info:  # one transparent colour
         alpha = np.where((colours == np.array(image.info["transparency"])).all(-1), 0, 65535)
-    return colours[..., :1] if picture.grey else colours, alpha
+    return colours[..., :1] if opened.grey else colours, alpha
 
 
-def deep_colours(path: Path, content: bytes, picture: Picture) -> Any:
-    """16 bits a channel by OpenCV, in file order."""
+def deep_colours(name: object, content: bytes, image: Any) -> Any:
+    """The 16 bits a channel of a PNG by OpenCV, in file order."""
     np, cv2 = needed("numpy", "numpy"), needed("cv2", "OpenCV")
-    image = picture.image
-    data = np.frombuffer(content, np.uint8)
-    if picture.orientation != 1 and image.format == "TIFF":
-        data = np.frombuffer(as_stored(content), np.uint8)
     try:
-        array = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+        array = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
     except cv2.error:
         array = None
     if array is not None and array.ndim == 3 and array.dtype == np.uint16:
@@ -215,26 +223,13 @@ def deep_colours(path: Path, content: bytes, picture: Picture) -> Any:
         array = array[..., : len(image.getbands())]  # where a PNG names a transparent colour, OpenCV adds a channel
         if sorted(array.shape[:2]) == sorted(image.size) and array.shape[2] == len(image.getbands()):
             return array
-    raise UsageError(f"{path} is damaged, or holds its 16 bits a channel in a form that cannot be read")
-
-
-def as_stored(content: bytes) -> bytes:
-    """The TIFF without its orientation, because releases of OpenCV treat it differently."""
-    order, big = "<" if content[:2] == b"II" else ">", content[2:4] in (b"+\0", b"\0+")
-    (first,) = struct.unpack_from(order + ("Q" if big else "I"), content, 8 if big else 4)
-    (count,) = struct.unpack_from(order + ("Q" if big else "H"), content, first)
-    size, value, begin = (20, 12, 8) if big else (12, 8, 2)
-    patched = bytearray(content)
-    for at in range(first + begin, first + begin + count * size, size):
-        if struct.unpack_from(order + "H", content, at)[0] == ORIENTATION:
-            struct.pack_into(order + "H", patched, at + value, 1)
-    return bytes(patched)
+    raise UsageError(f"{name} is damaged or cut short")
 
 
 def turned(array: Any, orientation: int) -> Any:
-    """Pixels (H, W, C) turned by EXIF's orientation 1 to 8."""
-    if orientation in (5, 6, 7, 8):
-        array = array.swapaxes(0, 1)
+    """Pixels (..., H, W, C) turned by EXIF's orientation 1 to 8."""
+    if orientation in SIDEWAYS:
+        array = array.swapaxes(-3, -2)
     if orientation in (3, 4, 7, 8):
-        array = array[::-1]
-    return array[:, ::-1] if orientation in (2, 3, 6, 7) else array
+        array = array[..., ::-1, :, :]
+    return array[..., ::-1, :] if orientation in (2, 3, 6, 7) else array

@@ -1,47 +1,69 @@
-"""`torch-conv filter IN OUT --filter NAME`: filters one image."""
+"""`torch-conv filter IN... OUT --filter NAME`: filters photographs and stacks of pages."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
-import torch_conv
-from torch_conv import kernels
+from torch_conv.bench.files import make_folder
+from torch_conv.bench.progress import progress_bar
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import add_force, printable, user_arguments, whole_number
-from torch_conv.cli._images import JPEG_QUALITY, check_depth, check_output, device_named, write_image
-from torch_conv.cli._pictures import BACKGROUNDS, read_picture
-from torch_conv.dispatch.borders import BORDERS
+from torch_conv.cli import add_force, complain, printable, user_arguments
+from torch_conv.cli._filters import FILTERS, VOLUME_FILTERS, add_options, filter_of
+from torch_conv.cli._images import FORMS, JPEG_QUALITY, STANDARD, check_content, device_named, write_image
+from torch_conv.cli._pictures import BACKGROUNDS, Picture, decoded, form_of, read_file
+from torch_conv.cli._targets import targets_of
 
-# Filters of more than one kernel: (image, size, sigma, border) -> image.
-FUNCTIONS: dict[str, Callable[[Tensor, int, float, str], Tensor]] = {
-    "gaussian": lambda x, size, sigma, border: torch_conv.gaussian_blur2d(x, size, sigma, border),
-    "sobel": lambda x, size, sigma, border: torch_conv.sobel(x, normalized=False, border_type=border),
-    "unsharp": lambda x, size, sigma, border: torch_conv.unsharp_mask(x, size, sigma, border),
-}
-NAMES = sorted({"box", *FUNCTIONS, *kernels.names()})
-FILTERS = f"Filters: {', '.join(NAMES)}."
-DEFAULT_SIZES = {"box": 9, "gaussian": 9, "unsharp": 9}  # every other filter is a 3 x 3 stencil
+
+class OptionError(UsageError):
+    """A refusal of the options, which no other input would change."""
+
+
+@contextlib.contextmanager
+def option_refusals() -> Iterator[None]:
+    try:
+        with user_arguments():
+            yield
+    except UsageError as error:
+        raise OptionError(str(error)) from error
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "filter",
-        help="filter one photograph",
-        description="Filter one photograph of 8 or 16 bits a channel: PNG, JPEG, GIF, WebP or TIFF in; PNG, TIFF or "
-        f"JPEG (quality {JPEG_QUALITY}, 8 bits) out, as OUT ends. Channels of 16 bits keep them. Colours of a palette "
-        "become RGB, black and white become grey, and the picture is turned as its EXIF orientation says. Refused: "
-        "several pictures in a file, CMYK, floating-point numbers, transparency without --background, and an OUT that "
-        "exists without --force. EXIF data and colour profiles are not written.",
-        epilog=f"{FILTERS} 'sobel' is the gradient's magnitude; the _x and _y windows keep only "
-        "positive slopes, because such images have no negative values.",
+        usage="%(prog)s IN [IN ...] OUT --filter NAME [options]",
+        description="Filter photographs: PNG, JPEG, GIF, WebP or TIFF in; PNG, TIFF or JPEG "
+        f"(quality {JPEG_QUALITY}, 8 bits) out. Channels of 16 bits keep them; a TIFF keeps int16, floats "
+        "and its resolution. Colours of a palette become RGB, black and white become grey, and a picture is turned as "
+        "its EXIF orientation says. Not written: EXIF data, colour profiles, and the axes and scales that ImageJ and "
+        "OME programs note. Refused: CMYK, several pictures in a GIF or WebP, transparency without --background, and "
+        "an output that exists without --force.",
+        epilog="Several inputs need a folder as OUT; OUT/ makes it. Each file keeps its name there, but GIF and WebP "
+        "become .png. An input that cannot be read is named, the others are filtered, and the exit status is 2. "
+        f"{FILTERS} 'sobel' is the gradient's magnitude; the _x and _y windows and 'laplacian' keep only positive "
+        f"values where an image has no negative ones. Filters of volumes: {', '.join(VOLUME_FILTERS)}.",
     )
-    parser.add_argument("input", metavar="IN", type=Path, help="the photograph")
-    parser.add_argument("output", metavar="OUT", type=Path, help="the filtered photograph, .png, .tif or .jpg")
+    parser.any_order = True
+    parser.add_argument("inputs", metavar="IN", type=Path, nargs="+", help="photographs; - is standard input")
+    parser.add_argument("output", metavar="OUT", help="a file .png, .tif or .jpg, a folder, or - for standard output")
     add_options(parser)
+    parser.add_argument(
+        "--stack",
+        metavar="KIND",
+        choices=("volume", "images"),
+        help="what the pages of a TIFF are: volume (filtered along z too; K, S and the anchor may be Z,Y,X) | images",
+    )
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        choices=sorted(set(FORMS.values())),
+        help="jpg | png | tif: of files in a folder and of - (default: that of the input)",
+    )
     parser.add_argument(
         "--background",
         metavar="NAME",
@@ -52,69 +74,65 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=run)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options that filter_of() and device_named() read."""
-    parser.add_argument("--filter", metavar="NAME", required=True, choices=NAMES, help="which filter (listed below)")
-    parser.add_argument("--size", metavar="K", type=whole_number, help="window size in pixels (default: 9, stencils 3)")
-    parser.add_argument("--sigma", metavar="S", type=float, help="Gaussian's sigma in pixels (default: suits the size)")
-    parser.add_argument("--border", metavar="NAME", choices=BORDERS, default="reflect", help=" | ".join(BORDERS))
-    parser.add_argument(
-        "--anchor",
-        metavar="Y,X",
-        type=anchor_given,
-        help="the tap that lies on the pixel, counted from the window's top left; one number for both, -1 is K // 2 "
-        "(default: (K - 1) // 2); for 'box' and the single windows",
-    )
-    parser.add_argument("--device", metavar="D", help="cpu, cuda or cuda:N (default: the GPU, where there is one)")
-
-
-def filter_of(args: argparse.Namespace) -> Callable[[Tensor], Tensor]:
-    """The filter of an image that the options name."""
-    size = DEFAULT_SIZES.get(args.filter, 3) if args.size is None else args.size
-    if size < 1:
-        raise UsageError(f"--size must be at least 1, got {size}")
-    if args.filter == "sobel" and size != 3:
-        raise UsageError(f"--size of sobel must be 3, got {size}")
-    if args.sigma is not None and args.filter not in ("gaussian", "unsharp"):
-        raise UsageError(f"--sigma has no meaning for {args.filter}")
-    if args.anchor is not None and args.filter in FUNCTIONS:
-        raise UsageError(f"--anchor has no meaning for {args.filter}")
-    sigma = kernels.default_sigma(size) if args.sigma is None else args.sigma
-    if args.filter in FUNCTIONS:
-        return lambda image: FUNCTIONS[args.filter](image, size, sigma, args.border)
-    if args.filter == "box":
-        return lambda image: torch_conv.box_blur(image, size, args.border, anchor=args.anchor)
-    try:
-        with user_arguments():
-            window = kernels.named(args.filter, size)
-    except UsageError as error:
-        raise UsageError(str(error).replace("named: size", "--size", 1)) from error
-    return lambda image: torch_conv.filter2d(image, window, args.border, anchor=args.anchor)
-
-
-def anchor_given(text: str) -> int | tuple[int, int]:
-    """One number or two, as the functions' `anchor`."""
-    try:
-        numbers = [int(number) for number in text.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) == 1:
-        return numbers[0]
-    if len(numbers) == 2:
-        return numbers[0], numbers[1]
-    raise argparse.ArgumentTypeError(f"must be Y,X or one number for both, got {text}")
-
-
 def run(args: argparse.Namespace) -> None:
-    function = filter_of(args)
+    function = filter_of(args, volume=args.stack == "volume")
     device = device_named(args.device)
-    check_output(args.output, args.force)
-    image = read_picture(args.input, args.background)
-    check_depth(args.output, image.dtype)
-    with user_arguments():
-        result = function(image.to(device))
-    write_image(args.output, result, args.force)
-    c, h, w = result.shape
-    colours = "grey" if c == 1 else "RGB"
-    about = f"{args.filter}, {w} x {h} pixels, {colours}, {8 * result.element_size()} bits, on {device}"
-    print(f"{printable(args.output)}: {about}")
+    targets = targets_of(args.inputs, args.output, args.format, args.force)
+    if len(targets) == 1:
+        return filter_file(args, function, device, args.inputs[0], targets[0])
+    failures = 0
+    with progress_bar() as bar:
+        for source, target in bar.track(list(zip(args.inputs, targets, strict=True)), description=args.filter):
+            try:
+                filter_file(args, function, device, source, target)
+            except OptionError:
+                raise
+            except UsageError as error:
+                failures += 1
+                complain(args, str(error))
+    if failures:
+        raise UsageError(f"{failures} of {len(targets)} files were not filtered")
+
+
+def filter_file(
+    args: argparse.Namespace, function: Callable[[Tensor], Tensor], device: torch.device, source: Path, target: Path
+) -> None:
+    """Reads, filters and writes one file, and prints a line about it."""
+    name = "standard input" if source == STANDARD else source
+    content = read_file(source)
+    picture = decoded(name, content, args.background)
+    count = picture.pixels.shape[:-3].numel()
+    if picture.axes and args.stack is None:
+        raise UsageError(f"{name} holds {count} pages: --stack volume or --stack images says what they are")
+    form = args.format or FORMS.get(target.suffix.lower()) or form_of(content)
+    check_content("standard output" if target == STANDARD else target, picture.pixels, form)
+    filter_pages = filter_volume if args.stack == "volume" else filter_images
+    result = filter_pages(name, picture, function, device)
+    if target == STANDARD:
+        return write_image(target, result, form=form, resolution=picture.resolution)
+    make_folder(target.parent)
+    write_image(target, result, args.force, form, picture.resolution)
+    c, h, w = result.shape[-3:]
+    size = f"{count} pages of {w} x {h} pixels" if picture.axes else f"{w} x {h} pixels"
+    numbers = {torch.uint8: "8 bits", torch.uint16: "16 bits"}.get(result.dtype) or str(result.dtype)[6:]
+    print(f"{printable(target)}: {args.filter}, {size}, {'grey' if c == 1 else 'RGB'}, {numbers}, on {device}")
+
+
+def filter_images(name: object, picture: Picture, function: Callable[[Tensor], Tensor], device: torch.device) -> Tensor:
+    """Each page for itself, one at a time on the device."""
+    pages = picture.pixels.reshape(-1, *picture.pixels.shape[-3:])
+    with option_refusals():
+        return torch.stack([function(page.to(device)).cpu() for page in pages]).reshape(picture.pixels.shape)
+
+
+def filter_volume(name: object, picture: Picture, function: Callable[[Tensor], Tensor], device: torch.device) -> Tensor:
+    """The pages along z as depth, for each channel and each position of other axes."""
+    axes, pixels = picture.axes, picture.pixels
+    if not axes:
+        axes, pixels = "Z", pixels[None]
+    if "Z" not in axes and (len(axes) > 1 or axes == "C"):
+        raise UsageError(f"{name} is no volume: its pages have the axes {axes}, and none is Z")
+    z = max(axes.find("Z"), 0)
+    with option_refusals():
+        result = function(pixels.movedim(z, -3).to(device))
+    return result.cpu().movedim(-3, z).reshape(picture.pixels.shape)
