@@ -82,6 +82,16 @@ def test_sigma_gives_the_size():
     assert torch.equal(kernels.gaussian2d(None, 2), kernels.gaussian2d(17, 2.0))
 
 
+def test_sigma_of_numpy_and_of_no_number():
+    expected = kernels.gaussian2d(None, (2.0, 1.0))
+    for sigma in (np.array([2, 1]), (np.float32(2), 1), torch.tensor([2.0, 1.0])):
+        assert torch.equal(kernels.gaussian2d(sigma=sigma), expected)
+    assert torch.equal(kernels.gaussian3d(sigma=np.float32(2)), kernels.gaussian3d(sigma=2.0))
+    for sigma in ("2", (1.0, "2")):
+        with refuses(TypeError, "gaussian2d: sigma must be a number, got str"):
+            kernels.gaussian2d(3, sigma)
+
+
 @pytest.mark.parametrize("size", [1, 3, (2, 5)])
 def test_box(size):
     window = kernels.box(size, dtype=torch.float64)

@@ -365,7 +365,7 @@ def _gaussians(name: str, size: Any, sigma: Any, axes: int, truncate: float) -> 
     refuse_gradient(name, "sigma", sigma)
     if isinstance(sigma, Tensor):
         sigma = sigma.tolist()
-    sigmas = [sigma] * axes if sigma is None or isinstance(sigma, (int, float)) else list(sigma)
+    sigmas = list(sigma) if hasattr(sigma, "__iter__") and not isinstance(sigma, str) else [sigma] * axes
     if len(sigmas) != axes:
         raise ValueError(f"{name}: sigma must be a number or {axes} numbers, got {len(sigmas)}")
     sizes = [None] * axes if size is None else _sizes(name, size, axes)
@@ -373,10 +373,13 @@ def _gaussians(name: str, size: Any, sigma: Any, axes: int, truncate: float) -> 
 
 
 def _gaussian(name: str, size: int | None, sigma: float | None, truncate: float) -> Tensor:
+    refuse_gradient(name, "sigma", sigma)
     if sigma is None:
         if size is None:
             raise ValueError(f"{name}: size or sigma must be given")
         sigma = default_sigma(size)
+    if not hasattr(sigma, "__float__"):
+        raise TypeError(f"{name}: sigma must be a number, got {type(sigma).__name__}")
     sigma = float(sigma)
     if not sigma > 0:
         raise ValueError(f"{name}: sigma must be greater than 0, got {sigma}")
