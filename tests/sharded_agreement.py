@@ -10,6 +10,10 @@ from torch.distributed.tensor import DTensor, Partial, Shard
 import torch_conv.distributed as sharded
 from torch_conv.reference._extend import source_of
 
+NOT_SHARDED = (
+    "input must be a DTensor, got Tensor; torch.distributed.tensor.distribute_tensor(input, mesh, placements) makes one"
+)
+
 # Gradients, refusals, agreement
 
 
@@ -28,7 +32,7 @@ def backward_refuses(g):
 def refusals_on_every_rank(g):
     x = g.image(1, 2, 8, 8)
     image, k = spread(x, g.mesh(), Shard(2)), torch.rand(3, 3)
-    refused(g, lambda: sharded.filter2d(x, k), TypeError, "filter2d: input must be of type DTensor, got Tensor")
+    refused(g, lambda: sharded.filter2d(x, k), TypeError, f"filter2d: {NOT_SHARDED}")
     refused(g, lambda: sharded.filter2d(image, k, out=x), ValueError, "filter2d: out is not taken with a DTensor")
     refused(g, lambda: sharded.filter2d(image, k, "mirrored"), ValueError, "filter2d: border_type must be")
     refused(g, lambda: sharded.gaussian_blur2d(image, 4, 1.0), ValueError, "gaussian_blur2d: kernel_size must be odd")
@@ -74,7 +78,7 @@ def a_call_that_one_rank_cannot_make_reaches_all(g):
             "got an unexpected keyword",
         ),
         (lambda: sharded.filter2d(*((image,) if wrong else (image, k))), "missing a required argument: 'kernel'"),
-        (lambda: sharded.filter2d(*((x, image) if wrong else (image, k))), "input must be of type DTensor, got Tensor"),
+        (lambda: sharded.filter2d(*((x, image) if wrong else (image, k))), NOT_SHARDED),
     ):
         if wrong:
             refused(g, call, TypeError, f"filter2d: {sentence}")

@@ -279,7 +279,7 @@ REFUSED_TYPES = [
         (SEQUENCES, WINDOWS, None, None, ones(2, 3, 3, dtype=torch.float16)),
         "initial_states must have dtype float32, got float16",
     ),
-    ((SEQUENCES, 3), "weight must be of type Tensor, got int"),
+    ((SEQUENCES, 3), "weight must be a torch.Tensor, got int"),
 ]
 
 

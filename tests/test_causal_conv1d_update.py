@@ -228,7 +228,7 @@ REFUSED_TYPES = [
         (STEP, STATE, WINDOWS, None, None, None, ones(2, dtype=torch.int64)),
         "conv_state_indices must have dtype int32, got int64",
     ),
-    ((STEP, None, WINDOWS), "conv_state must be of type Tensor, got NoneType"),
+    ((STEP, None, WINDOWS), "conv_state must be a torch.Tensor, got NoneType"),
 ]
 
 

@@ -1,11 +1,13 @@
 """Refusals that all functions share: wrong types, devices, leaks, tensors without memory."""
 
 import gc
+from pathlib import Path
 
 import pytest
 import torch
 from memory_use import heap_bytes, needs_mallinfo
-from public_calls import FILTERS, filtered
+from PIL import Image
+from public_calls import FILTERS, calls, filtered
 from refusals import ones, refuses
 from tolerance import assert_same_bits
 
@@ -43,6 +45,73 @@ def test_wrong_types_from_python(name, args, kwargs, argument):
     message = str(caught.value)
     assert message.startswith(f"{name}: {argument} must be "), message
     assert "\n" not in message
+
+
+NO_TENSORS = [
+    (lambda tensor: tensor.numpy(), "numpy.ndarray; torch.from_numpy({}) makes one"),
+    (
+        lambda _: Image.new("RGB", (4, 5)),
+        "PIL.Image.Image; torchvision.transforms.v2.functional.pil_to_tensor({}) makes one",
+    ),
+    (lambda tensor: tensor.tolist(), "list; torch.tensor({}) makes one"),
+    (lambda tensor: (tensor, tensor), "tuple; torch.stack({}) makes one"),
+    (lambda tensor: memoryview(b""), "memoryview"),
+    (lambda _: None, "NoneType"),
+]
+
+
+@pytest.mark.parametrize("name", calls())
+@pytest.mark.parametrize(("make", "got"), NO_TENSORS, ids=[got.partition(";")[0] for _, got in NO_TENSORS])
+def test_the_refusal_of_no_tensor_names_what_makes_one(name, make, got):
+    function, given = getattr(torch_conv, name), calls()[name]
+    for argument, tensor in given.items():
+        if isinstance(tensor, torch.Tensor):
+            wrong = given | {argument: make(tensor)}
+            with refuses(TypeError, f"{name}: {argument} must be a torch.Tensor, got {got.format(argument)}"):
+                function(**wrong)
+            image, *rest = wrong.items()
+            with refuses(TypeError, f"{name}: {argument} must be a torch.Tensor, got {got.format(argument)}"):
+                function(image[1], **dict(rest))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda x: torch_conv.filter2d(Path("photo.png"), x),
+            "filter2d: input must be a torch.Tensor, got PosixPath; torchvision.io.decode_image(input) reads a picture",
+        ),
+        (
+            lambda x: torch_conv.filter2d(x, "sobel_x"),
+            "filter2d: kernel must be a torch.Tensor, got str; torch_conv.kernels.named(kernel) makes one",
+        ),
+        (
+            lambda x: torch_conv.nn.GaussianBlur2d(sigma=1.0)(x.numpy()),
+            "gaussian_blur2d: input must be a torch.Tensor, got numpy.ndarray; torch.from_numpy(input) makes one",
+        ),
+        (
+            lambda x: torch_conv.nn.Conv2d(1, 1, 3)(x.numpy()),
+            "conv2d: input must be a torch.Tensor, got numpy.ndarray; torch.from_numpy(input) makes one",
+        ),
+        (
+            lambda x: torch_conv.nn.Filter2d(x.numpy()),
+            "Filter2d: kernel must be a torch.Tensor, got numpy.ndarray; torch.from_numpy(kernel) makes one",
+        ),
+        (
+            lambda x: torch_conv.split(x.numpy()),
+            "split: tensor must be a torch.Tensor, got numpy.ndarray; torch.from_numpy(tensor) makes one",
+        ),
+        (
+            lambda x: torch_conv.distributed.sobel(x.numpy()),
+            "sobel: input must be a DTensor, got numpy.ndarray; torch.distributed.tensor.distribute_tensor("
+            "torch.from_numpy(input), mesh, placements) makes one",
+        ),
+        (lambda x: torch_conv.distributed.sobel(None), "sobel: input must be a DTensor, got NoneType"),
+    ],
+)
+def test_the_refusal_of_no_tensor_elsewhere(call, sentence):
+    with refuses(TypeError, sentence):
+        call(ones(4, 5))
 
 
 def test_no_path_in_a_message(device):

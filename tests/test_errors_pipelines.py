@@ -262,7 +262,12 @@ def test_a_sigma_for_every_sample_or_one_for_all(device, name):
             f"output_dtype must have dtype {DTYPES}, got int8",
         ),
         ("structure_tensor", (IMAGE, 3, "wide"), {}, "sigma must be of type float, got str"),
-        ("structure_tensor", ("photo.png", 3, 1.0), {}, "input must be of type Tensor, got str"),
+        (
+            "structure_tensor",
+            ("photo.png", 3, 1.0),
+            {},
+            "input must be a torch.Tensor, got str; torchvision.io.decode_image(input) reads a picture",
+        ),
         (
             "gaussian_downsample",
             (IMAGE.to(torch.complex64), 3, 1.0),

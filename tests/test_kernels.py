@@ -68,6 +68,30 @@ def test_gaussian_against_scipy():
     np.testing.assert_allclose(kernels.gaussian1d(17, 2.0, dtype=torch.float64).numpy(), expected, rtol=1e-12)
 
 
+def test_sigma_gives_the_size():
+    volume = np.zeros((25, 25, 25))
+    volume[12, 12, 12] = 1
+    for sigma, truncate in (((2.0, 1.0, 0.3), 4.0), ((1.2, 1.2, 2.0), 3.0)):
+        taps = kernels.gaussian3d(sigma=sigma, truncate=truncate, dtype=torch.float64)
+        assert taps.shape == tuple(2 * int(truncate * s + 0.5) + 1 for s in sigma)
+        of_scipy = ndi.gaussian_filter(volume, sigma, truncate=truncate)
+        inside = tuple(slice(12 - k // 2, 13 + k // 2) for k in taps.shape)
+        np.testing.assert_allclose(taps.numpy(), of_scipy[inside], rtol=1e-12)
+        assert of_scipy.sum() == pytest.approx(of_scipy[inside].sum())
+    assert torch.equal(kernels.gaussian1d(sigma=2), kernels.gaussian1d(17, 2.0))
+    assert torch.equal(kernels.gaussian2d(None, 2), kernels.gaussian2d(17, 2.0))
+
+
+def test_sigma_of_numpy_and_of_no_number():
+    expected = kernels.gaussian2d(None, (2.0, 1.0))
+    for sigma in (np.array([2, 1]), (np.float32(2), 1), torch.tensor([2.0, 1.0])):
+        assert torch.equal(kernels.gaussian2d(sigma=sigma), expected)
+    assert torch.equal(kernels.gaussian3d(sigma=np.float32(2)), kernels.gaussian3d(sigma=2.0))
+    for sigma in ("2", (1.0, "2")):
+        with refuses(TypeError, "gaussian2d: sigma must be a number, got str"):
+            kernels.gaussian2d(3, sigma)
+
+
 @pytest.mark.parametrize("size", [1, 3, (2, 5)])
 def test_box(size):
     window = kernels.box(size, dtype=torch.float64)
@@ -136,6 +160,13 @@ def test_names_are_sorted_and_complete():
         (lambda: kernels.gaussian1d(0, 1.0), "gaussian1d: size must be at least 1, got 0"),
         (lambda: kernels.gaussian1d(3, 0.0), "gaussian1d: sigma must be greater than 0, got 0.0"),
         (lambda: kernels.gaussian2d((3, 3, 3), 1.0), "gaussian2d: size must be a number or 2 numbers, got 3"),
+        (lambda: kernels.gaussian2d(3, (1.0, 0)), "gaussian2d: sigma must be greater than 0, got 0.0"),
+        (lambda: kernels.gaussian1d(), "gaussian1d: size or sigma must be given"),
+        (lambda: kernels.gaussian3d(truncate=3.0), "gaussian3d: size or sigma must be given"),
+        (
+            lambda: kernels.gaussian2d(sigma=1.0, truncate=0.0),
+            "gaussian2d: truncate must be finite and greater than 0, got 0.0",
+        ),
         (lambda: kernels.box3d((3, 3)), "box3d: size must be a number or 3 numbers, got 2"),
         (lambda: kernels.identity3d(0), "identity3d: size must be at least 1, got 0"),
         (lambda: kernels.laplacian3d(variant="8"), "laplacian3d: variant must be '6' or '26', got '8'"),
@@ -237,7 +268,7 @@ def test_windows_on_the_gpu_are_prepared(cuda, dtype):
         (torch.ones(9), ValueError, "must have 2, 3 or 4 dimensions, got 1"),
         (torch.ones(1, 1, 1, 9, 9), ValueError, "must have 2, 3 or 4 dimensions, got 5"),
         (torch.ones(0, 9), ValueError, "must have at least one tap, got shape (0, 9)"),
-        ([[1.0]], TypeError, "must be of type Tensor, got list"),
+        ([[1.0]], TypeError, "must be a torch.Tensor, got list; torch.tensor(window) makes one"),
         (torch.ones(9, 9).to_sparse(), TypeError, "must be a dense tensor, got sparse_coo"),
         (
             torch.ones(9, 9, dtype=torch.bool),

@@ -45,9 +45,7 @@ def test_every_argument_reaches_the_function(monkeypatch, name):
     signature = inspect.signature(getattr(torch_conv, FUNCTIONS[name]))
     monkeypatch.setattr(inspect.getmodule(kind), FUNCTIONS[name], lambda *args, **kw: calls.append((args, kw)))
     ours = inspect.signature(kind).parameters
-    kornia_asks = ("kernel_size", "sigma")  # the constructors are kornia's, where both must be given
-    asked = {p: parameter for p, parameter in ours.items() if p not in kornia_asks}
-    assert all(parameter.default == signature.parameters[p].default for p, parameter in asked.items())
+    assert all(parameter.default == signature.parameters[p].default for p, parameter in ours.items())
     given = {parameter: f"<{parameter}>" for parameter in ours}
     given |= {"kernel": torch.ones(3, 3, 3)} if "kernel" in given else {}
     kind(**given)(torch.ones(1))
@@ -141,7 +139,8 @@ def test_arguments_and_state_are_kornias(name):
     theirs = inspect.signature(getattr(kornia.filters, name)).parameters.values()
     ours = inspect.signature(getattr(tnn, name)).parameters.values()
     positional = [p for p in ours if p.kind is not p.KEYWORD_ONLY]
-    assert [(p.name, p.default) for p in positional] == [(p.name, p.default) for p in theirs]
+    required = [(p.name, p.empty if p.name in ("kernel_size", "sigma") else p.default) for p in positional]
+    assert required == [(p.name, p.default) for p in theirs]
     args = KORNIA[name][0]
     module, other = getattr(tnn, name)(*args), getattr(kornia.filters, name)(*args)
     module.load_state_dict(other.state_dict(), strict=True)
@@ -211,7 +210,11 @@ def test_derived_classes():
 @pytest.mark.parametrize(
     ("build", "error", "sentence"),
     [
-        (lambda: tnn.Filter2d([[1.0]]), TypeError, "Filter2d: kernel must be of type Tensor, got list"),
+        (
+            lambda: tnn.Filter2d([[1.0]]),
+            TypeError,
+            r"Filter2d: kernel must be a torch.Tensor, got list; torch.tensor\(",
+        ),
         (lambda: tnn.Filter2d(torch.ones(3)), ValueError, "Filter2d: kernel must have 2, 3 or 4 dimensions, got 1"),
         (lambda: tnn.Filter2d(torch.ones(3, 3), anchor=3), ValueError, "Filter2d: anchor must lie in the window"),
         (lambda: tnn.Filter3d(torch.ones(3, 3)), ValueError, "Filter3d: kernel must have 3, 4 or 5 dimensions, got 2"),
@@ -221,6 +224,14 @@ def test_derived_classes():
         (lambda: tnn.GaussianBlur2d(3, SIGMAS * 0), ValueError, "GaussianBlur2d: sigma must be finite and greater"),
         (lambda: tnn.GaussianBlur3d(3, (1.0, 2.0)), ValueError, "GaussianBlur3d: sigma must be one number or three"),
         (lambda: tnn.GaussianBlur3d(3, "wide"), TypeError, "GaussianBlur3d: sigma must be of type float, got str"),
+        (lambda: tnn.GaussianBlur2d(), ValueError, "GaussianBlur2d: sigma must be given$"),
+        (lambda: tnn.GaussianBlur3d(3), ValueError, "GaussianBlur3d: sigma must be given$"),
+        (lambda: tnn.UnsharpMask(amount=2.0), ValueError, "UnsharpMask: sigma must be given$"),
+        (
+            lambda: tnn.GaussianBlur2d(sigma=SIGMAS),
+            ValueError,
+            "GaussianBlur2d: kernel_size must be given where sigma is a tensor$",
+        ),
         (lambda: tnn.BoxBlur(0), ValueError, "BoxBlur: kernel_size must be at least 1, got 0"),
         (lambda: tnn.BoxBlur(3, padding=1), TypeError, "BoxBlur: padding must be of type str, got int"),
         (lambda: tnn.Sobel(border_type="none"), ValueError, "Sobel: border_type must be 'constant', .* got 'none'"),

@@ -192,6 +192,45 @@ def test_replaced_models_are_scripted_copied_and_pickled():
     assert str(plan).startswith("conv2d: ")
 
 
+def test_what_it_left_and_why(model):
+    model.extend([model[0], nn.Conv1d(4, 4, 3), nn.Linear(2, 2), nn.LazyConv2d(8, 3, groups=8)])
+    parametrized = parametrizations.weight_norm(nn.Conv2d(8, 8, 3, groups=8))
+    own = nn.Conv2d(8, 8, 3, groups=8)
+    own.forward = lambda input: input
+    model.append(nn.ModuleList([parametrized, own, torch.jit.script(nn.Conv2d(8, 8, 3, groups=8))]))
+    replaced = tnn.replace_depthwise(model)
+    left = {
+        "0.widen": "dense (groups=1)",
+        "0.grouped": "4 input channels a group",
+        "0.own": "the subclass Own",
+        "0.up": "transposed",
+        "3": "dense (groups=1)",
+        "5": "lazy, without its number of channels",
+        "6.0": "parametrized",
+        "6.1": "with a forward of its own",
+        "6.2": "scripted",
+    }
+    assert (replaced, replaced.left) == (["0.filter", "1"], left)
+    assert repr(replaced) == "['0.filter', '1']"
+    lines = str(replaced).splitlines()
+    assert lines[:3] == [
+        "replaced 2: 0.filter, 1",
+        "left 2, dense (groups=1): 0.widen, 3",
+        "left 1, 4 input channels a group: 0.grouped",
+    ]
+    assert len(lines) == 1 + len(set(left.values()))
+    for other in (copy.copy(replaced), copy.deepcopy(replaced), pickle.loads(pickle.dumps(replaced))):
+        assert (type(other), other, other.left) == (type(replaced), replaced, left)
+    again = tnn.replace_depthwise(model)
+    assert (again, again.left) == ([], left | dict.fromkeys(replaced, "already of torch_conv.nn"))
+
+
+def test_long_lists_are_short_in_print():
+    printed = str(tnn.replace_depthwise(nn.Sequential(*[nn.Conv2d(2, 2, 1) for _ in range(9)])))
+    assert printed == "replaced 0\nleft 9, dense (groups=1): 0, 1, 2, and 6 more"
+    assert str(tnn.replace_depthwise(nn.Conv2d(2, 2, 1, groups=2))) == "replaced 1: the model itself"
+
+
 @pytest.mark.parametrize("wrong", [None, nn.Conv2d, [nn.Conv2d(4, 4, 3, groups=4)]])
 def test_refusals(wrong):
     with pytest.raises(

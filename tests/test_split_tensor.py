@@ -159,7 +159,7 @@ def test_gradients_stop_where_backward_refuses():
 
 IMAGE = torch.zeros(100, 4)
 REFUSED = [
-    (([1, 2],), {}, TypeError, "split: tensor must be of type Tensor, got list"),
+    (([1, 2],), {}, TypeError, "split: tensor must be a torch.Tensor, got list; torch.tensor(tensor) makes one"),
     ((IMAGE.to_sparse(),), {}, TypeError, "split: tensor must be dense, got sparse_coo"),
     ((IMAGE.to("meta"),), {}, ValueError, "split: tensor must be on the CPU or on CUDA devices, got meta"),
     ((IMAGE, "cpu"), {}, TypeError, "split: devices must be a list of devices, got 'cpu'"),
@@ -204,7 +204,7 @@ def test_numbers_of_numpy_are_numbers():
 SHARDS = [
     (torch.zeros(2), TypeError, "shards must be a list of tensors, got Tensor"),
     ([], ValueError, "shards must have at least one tensor, got none"),
-    ([IMAGE, 1], TypeError, "shards must be of type Tensor, got int"),
+    ([IMAGE, 1], TypeError, "shards[1] must be a torch.Tensor, got int"),
     ([IMAGE, IMAGE.half()], TypeError, "shards must be of one dtype, got float32 and float16"),
     ([IMAGE, IMAGE[0]], ValueError, "shards must have one shape but along dim -2, got (100, 4) and (4,)"),
     ([IMAGE, IMAGE.t()], ValueError, "shards must have one shape but along dim -2, got (100, 4) and (4, 100)"),
@@ -242,15 +242,16 @@ def test_out_is_refused(devices):
 
 def test_other_arguments_must_be_tensors():
     image, parts = make_image((1, 1, 9, 10)), split(make_image((3, 3)), CPUS)
-    with refuses(TypeError, "filter2d: kernel must be of type Tensor, got SplitTensor"):
+    with refuses(TypeError, "filter2d: kernel must be a torch.Tensor, got SplitTensor; kernel.gather() makes one"):
         torch_conv.filter2d(image, parts)
-    with refuses(TypeError, "filter1d: kernel must be of type Tensor, got SplitTensor"):
+    with refuses(TypeError, "filter1d: kernel must be a torch.Tensor, got SplitTensor; kernel.gather() makes one"):
         torch_conv.filter1d(image, parts)
-    with refuses(TypeError, "filter2d_separable: kernel_x must be of type Tensor, got SplitTensor"):
-        torch_conv.filter2d_separable(image, parts, image[0, 0, 0])
     row = image[0, 0, 0]
+    sentence = "kernel_y must be a torch.Tensor, got SplitTensor; kernel_y.gather() makes one"
+    with refuses(TypeError, f"filter2d_separable: {sentence}"):
+        torch_conv.filter2d_separable(image, row, parts)
     call = torch.ops.torch_conv.separable_sum2d
-    with refuses(RuntimeError, "separable_sum2d: kernels_x must be of type Tensor, got SplitTensor"):
+    with refuses(RuntimeError, "separable_sum2d: kernels_x must be a torch.Tensor, got SplitTensor"):
         call(image, [parts, row], [row, row])
 
 

@@ -58,4 +58,4 @@ if not TYPE_CHECKING:  # type checkers would accept any attribute
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND})
+    return sorted({*__all__, *_ON_DEMAND, *(name for name in globals() if name.startswith("__"))})

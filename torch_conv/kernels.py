@@ -1,6 +1,7 @@
 """Kernels by name, computed in float64, then cast.
 
-Each function returns a CPU tensor (k,), (kH, kW) or (kD, kH, kW). A filter takes it for images on any device.
+Each function returns a CPU tensor (k,), (kH, kW) or (kD, kH, kW). A filter takes it for images on any device. Sizes and
+sigmas have the order y, x or z, y, x; `sobel_x` and its like are named after the axis that they differentiate along.
 
     >>> import torch, torch_conv
     >>> sharp = torch_conv.filter2d(torch.rand(1, 3, 64, 64), torch_conv.kernels.sharpen())
@@ -8,6 +9,7 @@ Each function returns a CPU tensor (k,), (kH, kW) or (kD, kH, kW). A filter take
 `prepare` moves a kernel of your own from a GPU to the device on which `filter2d` is fastest with it.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +19,7 @@ from torch import Tensor
 
 from torch_conv.dispatch.numbers import refuse_gradient
 from torch_conv.dispatch.prepare_kernel import prepare
-from torch_conv.dispatch.symbols import is_known
+from torch_conv.dispatch.symbols import fixed, is_known
 
 __all__ = [
     "box",
@@ -43,37 +45,51 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def default_sigma(size: int) -> float:
     """OpenCV's sigma for a kernel of `size` taps: 0.3 * ((size - 1) / 2 - 1) + 0.8."""
     return 0.3 * ((size - 1) * 0.5 - 1) + 0.8
 
 
-def gaussian1d(size: int, sigma: float | None = None, *, dtype: torch.dtype = torch.float32) -> Tensor:
+def gaussian1d(
+    size: int | None = None, sigma: float | None = None, *, truncate: float = 4.0, dtype: torch.dtype = torch.float32
+) -> Tensor:
     """A sampled Gaussian exp(-x^2 / (2 sigma^2)) around the middle of the kernel, divided by its sum.
 
     Args:
-        size: number of taps, at least 1; an even kernel is centred between its two middle taps.
-        sigma: standard deviation in pixels, > 0; by default `0.3 * ((size - 1) / 2 - 1) + 0.8`.
+        size: number of taps, at least 1; an even kernel is centred between its two middle taps. None takes
+            2 * int(truncate * sigma + 0.5) + 1, as scipy.
+        sigma: standard deviation in pixels, > 0; None takes `0.3 * ((size - 1) / 2 - 1) + 0.8`, as OpenCV.
+        truncate: radius of the kernel in standard deviations where `size` is None.
         dtype: dtype of the result.
 
     Returns:
         Tensor of shape (size,) with sum 1.
 
     Raises:
-        ValueError: if size < 1 or sigma <= 0.
+        ValueError: if size < 1 or sigma <= 0, or if neither is given.
 
     Example:
         >>> gaussian1d(3, 1.0)
         tensor([0.2741, 0.4519, 0.2741])
+        >>> gaussian1d(sigma=0.5)
+        tensor([2.6387e-04, 1.0645e-01, 7.8657e-01, 1.0645e-01, 2.6387e-04])
     """
-    _check_size("gaussian1d", size)
-    refuse_gradient("gaussian1d", "sigma", sigma)
-    sigma = default_sigma(size) if sigma is None else float(sigma)
-    if not sigma > 0:
-        raise ValueError(f"gaussian1d: sigma must be greater than 0, got {sigma}")
-    if not (is_known(size) and is_known(sigma)):
-        return gaussian_of_symbols(size, sigma).to(dtype)
-    return _tensor(gaussian_taps(size, sigma), dtype)
+    (taps,) = _gaussians("gaussian1d", size, sigma, 1, truncate)
+    return taps.to(dtype)
+
+
+def size_of(name: str, sigma: float, truncate: float) -> int:
+    """The size of a kernel with `truncate` standard deviations on each side; TorchScript can compile it."""
+    if not (truncate > 0 and truncate < math.inf):
+        raise ValueError(f"{name}: truncate must be finite and greater than 0, got {truncate}")
+    if truncate * sigma > 1e9:
+        raise ValueError(f"{name}: sigma {sigma} and truncate {truncate} make a window of more than 2^31 taps")
+    radius = int(truncate * sigma + 0.5)
+    return 2 * (radius if torch.jit.is_scripting() else fixed(radius)) + 1
 
 
 def gaussian_taps(size: int, sigma: float) -> list[float]:
@@ -104,13 +120,18 @@ def gaussian_of_symbols(size: int, sigma: float) -> Tensor:
 
 
 def gaussian2d(
-    size: int | Sequence[int], sigma: float | Sequence[float] | None = None, *, dtype: torch.dtype = torch.float32
+    size: int | Sequence[int] | None = None,
+    sigma: float | Sequence[float] | None = None,
+    *,
+    truncate: float = 4.0,
+    dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """The outer product of two Gaussians.
 
     Args:
-        size: (kH, kW) or one number for both.
-        sigma: (sigma_y, sigma_x) in pixels or one number for both; default as in `gaussian1d`.
+        size: (kH, kW) or one number for both; None as in `gaussian1d`.
+        sigma: (sigma_y, sigma_x) in pixels or one number for both; None as in `gaussian1d`.
+        truncate: as in `gaussian1d`.
         dtype: dtype of the result.
 
     Returns:
@@ -119,15 +140,21 @@ def gaussian2d(
     Example:
         >>> gaussian2d(3, 1.0)[1]
         tensor([0.1238, 0.2042, 0.1238])
+        >>> gaussian2d(sigma=(2.0, 1.0)).shape
+        torch.Size([17, 9])
     """
-    return _gaussian_nd(size, sigma, 2, dtype)
+    return _outer(_gaussians("gaussian2d", size, sigma, 2, truncate)).to(dtype)
 
 
 def gaussian3d(
-    size: int | Sequence[int], sigma: float | Sequence[float] | None = None, *, dtype: torch.dtype = torch.float32
+    size: int | Sequence[int] | None = None,
+    sigma: float | Sequence[float] | None = None,
+    *,
+    truncate: float = 4.0,
+    dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """The outer product of three Gaussians, shape (kD, kH, kW); arguments as in `gaussian2d`, in the order z, y, x."""
-    return _gaussian_nd(size, sigma, 3, dtype)
+    return _outer(_gaussians("gaussian3d", size, sigma, 3, truncate)).to(dtype)
 
 
 def box(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -333,20 +360,38 @@ def _tensor(taps: Sequence[float] | Sequence[Sequence[float]], dtype: torch.dtyp
     return torch.tensor(taps, dtype=torch.float64, device="cpu").to(dtype)
 
 
-def _gaussian_nd(
-    size: int | Sequence[int], sigma: float | Sequence[float] | None, ndim: int, dtype: torch.dtype
-) -> Tensor:
-    sizes = _sizes(f"gaussian{ndim}d", size, ndim)
-    refuse_gradient(f"gaussian{ndim}d", "sigma", sigma)
+def _gaussians(name: str, size: Any, sigma: Any, axes: int, truncate: float) -> list[Tensor]:
+    """The taps of a Gaussian along each axis, in float64."""
+    refuse_gradient(name, "sigma", sigma)
     if isinstance(sigma, Tensor):
         sigma = sigma.tolist()
-    sigmas = [sigma] * ndim if sigma is None or isinstance(sigma, (int, float)) else list(sigma)
-    if len(sigmas) != ndim:
-        raise ValueError(f"gaussian{ndim}d: sigma must be a number or {ndim} numbers, got {len(sigmas)}")
-    kernel = torch.ones((), dtype=torch.float64, device="cpu")
-    for k, s in zip(sizes, sigmas, strict=True):
-        kernel = kernel.unsqueeze(-1) * gaussian1d(k, s, dtype=torch.float64)
-    return kernel.to(dtype)
+    sigmas = list(sigma) if hasattr(sigma, "__iter__") and not isinstance(sigma, str) else [sigma] * axes
+    if len(sigmas) != axes:
+        raise ValueError(f"{name}: sigma must be a number or {axes} numbers, got {len(sigmas)}")
+    sizes = [None] * axes if size is None else _sizes(name, size, axes)
+    return [_gaussian(name, k, s, truncate) for k, s in zip(sizes, sigmas, strict=True)]
+
+
+def _gaussian(name: str, size: int | None, sigma: float | None, truncate: float) -> Tensor:
+    refuse_gradient(name, "sigma", sigma)
+    if sigma is None:
+        if size is None:
+            raise ValueError(f"{name}: size or sigma must be given")
+        sigma = default_sigma(size)
+    if not hasattr(sigma, "__float__"):
+        raise TypeError(f"{name}: sigma must be a number, got {type(sigma).__name__}")
+    sigma = float(sigma)
+    if not sigma > 0:
+        raise ValueError(f"{name}: sigma must be greater than 0, got {sigma}")
+    if size is None:
+        size = size_of(name, sigma, truncate)
+    if not (is_known(size) and is_known(sigma)):
+        return gaussian_of_symbols(size, sigma)
+    return _tensor(gaussian_taps(size, sigma), torch.float64)
+
+
+def _outer(rows: Sequence[Tensor]) -> Tensor:
+    return functools.reduce(lambda kernel, row: kernel.unsqueeze(-1) * row, rows)
 
 
 def _box_nd(sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:

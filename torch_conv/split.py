@@ -107,8 +107,8 @@ class SplitTensor:
             raise TypeError(f"from_shards: shards must be a list of tensors, got {type(shards).__name__}")
         if not shards:
             raise ValueError("from_shards: shards must have at least one tensor, got none")
-        for shard in shards:
-            check_tensor("from_shards", "shards", shard)
+        for i, shard in enumerate(shards):
+            check_tensor("from_shards", f"shards[{i}]", shard)
         first = shards[0]
         dim = checked_dim("from_shards", "shards'", dim, first.dim())
         for shard in shards[1:]:

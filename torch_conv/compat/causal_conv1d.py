@@ -17,3 +17,7 @@ from torch_conv.functional.causal import causal_conv1d_update
 __all__ = ["causal_conv1d_fn", "causal_conv1d_update"]
 
 __getattr__ = missing("compat.causal_conv1d", "causal_conv1d")
+
+
+def __dir__() -> list[str]:
+    return __all__

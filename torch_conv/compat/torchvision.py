@@ -130,8 +130,15 @@ def _blurred(img: Tensor, kernel_size: list[int], sigma: Optional[list[float]] =
 
 
 def _in_dtype_of(img: Tensor, result: Tensor) -> Tensor:
-    return result if result.dtype == img.dtype else result.round_().to(img.dtype)
+    if result.dtype == img.dtype:
+        return result
+    result.round_()  # it returns a plain tensor for a tv_tensor, whose class `to` keeps
+    return result.to(img.dtype)
 
 
 gaussian_blur.__prepare_scriptable__ = lambda: _blurred  # type: ignore[attr-defined]
 __getattr__ = missing("compat.torchvision", "torchvision.transforms.functional")
+
+
+def __dir__() -> list[str]:
+    return __all__

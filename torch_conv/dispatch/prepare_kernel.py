@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from torch_conv.dispatch.remedies import no_tensor
+
 
 def prepare(window: Tensor) -> Tensor:
     """Copies a kernel to the CPU if `filter2d` then takes 'low_rank', the fastest algorithm for it.
@@ -34,7 +36,7 @@ def prepare(window: Tensor) -> Tensor:
         device(type='cpu')
     """
     if not isinstance(window, Tensor):
-        raise TypeError(f"prepare: window must be of type Tensor, got {type(window).__name__}")
+        raise no_tensor("prepare", "window", window)
     if window.layout is not torch.strided:
         raise TypeError(f"prepare: window must be a dense tensor, got {str(window.layout).removeprefix('torch.')}")
     host = window.cpu()

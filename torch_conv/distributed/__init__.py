@@ -12,7 +12,7 @@
     torch.cuda.set_device(dist.get_node_local_rank())
     mesh = init_device_mesh("cuda", (dist.get_world_size(),))
     volume = distribute_tensor(torch.rand(1, 1, 256, 256, 256), mesh, [Shard(2)])  # cut along D
-    smooth = torch_conv.distributed.gaussian_blur3d(volume, None, 2.0)
+    smooth = torch_conv.distributed.gaussian_blur3d(volume, sigma=2.0)
     whole = smooth.full_tensor()  # on every rank, with the bits of torch_conv.gaussian_blur3d
     dist.destroy_process_group()
 
@@ -43,6 +43,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate
 
 from torch_conv import functional
+from torch_conv.dispatch.remedies import no_dtensor
 from torch_conv.distributed._call import ShardedCall
 from torch_conv.distributed._exchange import halo_exchange
 from torch_conv.distributed._mesh_view import mesh_view_of
@@ -64,7 +65,7 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             args = (kwargs.pop("input"),)
         image = args[0] if args else None
         if not isinstance(image, DTensor):
-            error = TypeError(f"{name}: input must be of type DTensor, got {type(image).__name__}")
+            error = no_dtensor(name, "input", image)
             _fail(name, (*args, *kwargs.values()), error)
             bind(args, kwargs)  # unknown arguments are refused before the image's type
             raise error
@@ -189,3 +190,7 @@ unsharp_mask = _sharded(functional.unsharp_mask)
 # Functions of sequences take no DTensors.
 _FUNCTIONS = [name for name in functional.__all__ if name in globals()]
 __all__ = ["ExchangeError", "RankError", "halo_exchange", "verify", *_FUNCTIONS]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv.dispatch.borders import BORDERS, border_name
+from torch_conv.dispatch.remedies import no_tensor
 from torch_conv.distributed._mesh_view import MeshView, mesh_view_of
 from torch_conv.distributed._progress import ExchangeError, Progress, call_distributed, progress_of
 from torch_conv.distributed._symmetric_memory import Puts, SymmetricBuffer, buffer_of, buffers, offsets, signed
@@ -291,7 +292,7 @@ def halo_exchange(
     check = Check(name, view, wanted=True)  # the ranks gather their numbers of rows anyway
     try:
         if not isinstance(local, Tensor):
-            raise TypeError(f"{name}: local must be of type Tensor, got {type(local).__name__}")
+            raise no_tensor(name, "local", local)
         if mesh.ndim != 1:
             raise ValueError(f"{name}: mesh must have 1 dimension, got {mesh.ndim}; name one: mesh['rows']")
         for argument, number in (("dim", dim), ("before", before), ("after", after)):

@@ -24,6 +24,7 @@ from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
 from torch_conv.dispatch.operators import Arguments
+from torch_conv.dispatch.remedies import no_dtensor
 from torch_conv.distributed._exchange import PendingExchange, assembled, fetch, memory_format, together
 from torch_conv.distributed._mesh_view import MeshView, NoKey, key_of
 from torch_conv.distributed._plan import Halo, OperatorForms, RankPlan, axis_of, footprints_by_dim, forms_of, plan_of
@@ -67,7 +68,7 @@ class OperatorCalls:
 def _library_operator(call: OperatorCalls, forms: OperatorForms, arguments: Arguments) -> Sharded:
     image = arguments["input"]
     if not isinstance(image, Sharded):
-        raise TypeError(f"{call.name}: input must be of type DTensor, got {type(image).__name__}")
+        raise no_dtensor(call.name, "input", image)
 
     def new_plan() -> RankPlan:
         footprints = footprints_by_dim(forms.op, arguments, image, forms.axes)

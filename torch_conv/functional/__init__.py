@@ -44,3 +44,7 @@ __all__ = [
     "thin_edges",
     "unsharp_mask",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

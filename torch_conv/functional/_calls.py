@@ -21,6 +21,7 @@ from torch_conv.dispatch.tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.functional._channels_last import look, looks_of
 from torch_conv.functional._exporting import leaves_out_dtypes, without_dtype
 from torch_conv.functional._refusals import bare_name, refusal_of, wrong_type
+from torch_conv.functional._tv_tensors import is_picture, of_picture
 from torch_conv.sharding.calls import of_ready_shards
 from torch_conv.split import SplitTensor
 
@@ -169,6 +170,9 @@ def _around_operator(
             return traced(args, kwargs)
         if is_fx_symbolic_tracing() and (tracer := _tracer_of(args, kwargs)) is not None:
             return tracer.create_proxy("call_function", call, args, kwargs)
+        kind: type = type(args[0] if args else kwargs.get("input"))
+        if kind is not Tensor and is_picture(kind):
+            return of_picture(call, args, kwargs)
         if kwargs:
             for argument, value in kwargs.items():
                 if type(value) is not int and argument in integers:
@@ -180,7 +184,7 @@ def _around_operator(
         if looks[0] > 0:
             look(name, looks, args, kwargs)
         try:
-            if of_shards is not None and args and type(args[0]) is SplitTensor:
+            if kind is SplitTensor and args and of_shards is not None:
                 whole = of_shards(*args, **kwargs)
                 if whole is not None:
                     return whole

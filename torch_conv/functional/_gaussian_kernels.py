@@ -18,11 +18,10 @@ from torch_conv.functional._kernel_arguments import (
     odd_sizes,
     positive_pair,
     positive_triple,
-    size_of,
 )
 from torch_conv.functional._kernel_cache import cached, with_cache
 from torch_conv.functional._types import BroadcastingList2, BroadcastingList3
-from torch_conv.kernels import gaussian_of_symbols, gaussian_taps
+from torch_conv.kernels import gaussian_of_symbols, gaussian_taps, size_of
 
 # "Parts" are a sum of outer products: [kernel], or the taps of each product along every axis, [y, x, y, x, ...] for
 # images and [z, y, x] for volumes. All products have one size, so that the sum of the passes equals the dense kernel

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from torch_conv.dispatch.symbols import fixed, holds
+from torch_conv.dispatch.symbols import holds
 from torch_conv.functional._calls import shape_text
 from torch_conv.functional._types import BroadcastingList2
 
@@ -80,16 +80,6 @@ def _whole_numbers(name: str, kernel_size: Any, axes: int) -> list[int]:
         if not isinstance(size, (int, torch.SymInt)):
             raise TypeError(f"{name}: kernel_size must be of type int, got {type(size).__name__}")
     return given
-
-
-def size_of(name: str, sigma: float, truncate: float) -> int:
-    """The size of a kernel with `truncate` standard deviations on each side, as in scipy."""
-    if not (truncate > 0 and truncate < math.inf):
-        raise ValueError(f"{name}: truncate must be finite and greater than 0, got {truncate}")
-    if truncate * sigma > 1e9:
-        raise ValueError(f"{name}: sigma {sigma} and truncate {truncate} make a window of more than 2^31 taps")
-    radius = int(truncate * sigma + 0.5)
-    return 2 * (radius if torch.jit.is_scripting() else fixed(radius)) + 1
 
 
 # Standard deviations as a tensor: a row per sample, a column per axis.

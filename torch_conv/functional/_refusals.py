@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_conv.dispatch.batching import UNSUPPORTED
 from torch_conv.dispatch.failures import OUR_FAILURE, OUR_SENTENCE, is_machine_failure
 from torch_conv.dispatch.numbers import gradient_refusal, takes_tensor
+from torch_conv.dispatch.remedies import no_tensor
 from torch_conv.dispatch.tangents import REFUSAL
 from torch_conv.split import SplitTensor
 
@@ -80,6 +81,8 @@ def wrong_type(
         if len(plain) == 1 and set(taken) <= {*plain, type(None)}:
             fits = isinstance(value, (*taken, int) if float in plain else tuple(taken))
             if not fits:
+                if Tensor in plain:
+                    return no_tensor(name, argument, value)
                 want, got = plain[0].__name__, type(value).__name__
                 return TypeError(f"{name}: {argument} must be of type {want}, got {got}")
     return None

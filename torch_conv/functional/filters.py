@@ -134,7 +134,8 @@ def filter2d_separable(
 
     Args:
         input: image (..., H, W), as in `filter2d`.
-        kernel_x: taps along W: (kW,), (1|B, kW) or (1|B, 1|C, kW).
+        kernel_x: taps along W: (kW,), (1|B, kW) or (1|B, 1|C, kW). The kernels have the order x, y, as in kornia;
+            numbers per axis have the order y, x. Keywords say which is which.
         kernel_y: taps along H: (kH,), (1|B, kH) or (1|B, 1|C, kH).
         border_type: as in `filter2d`.
         normalized: divide each kernel by the sum of its |taps|.
@@ -158,11 +159,10 @@ def filter2d_separable(
         `filter2d(input, kernel_y[..., :, None] * kernel_x[..., None, :], border_type, normalized, padding)`
 
     Example:
-        >>> ones = torch.ones(3)
-        >>> filter2d_separable(torch.ones(1, 1, 3, 3), ones, ones, "constant")
-        tensor([[[[4., 6., 4.],
-                  [6., 9., 6.],
-                  [4., 6., 4.]]]])
+        >>> row, column = torch.ones(3), torch.tensor([1.0])
+        >>> filter2d_separable(torch.ones(2, 4), kernel_x=row, kernel_y=column, border_type="constant")
+        tensor([[2., 3., 3., 2.],
+                [2., 3., 3., 2.]])
     """
     if out is not None:
         check_out_dtype("filter2d_separable", out, output_dtype)

@@ -38,7 +38,7 @@ def gaussian_blur2d(
         input: image (..., H, W), as in `filter2d`.
         kernel_size: (ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
         sigma: standard deviation in pixels, > 0: a number, (sigma_y, sigma_x), or a tensor (1|B, 2) with a row per
-            sample. The values of a tensor on a GPU are not checked. It must be given.
+            sample, which needs a `kernel_size`. The values of a tensor on a GPU are not checked. It must be given.
         border_type: as in `filter2d`.
         separable: two passes of one axis each; False takes one dense kernel, whose rounding differs slightly.
         truncate: radius of the kernel in standard deviations where `kernel_size` is None.
@@ -66,6 +66,8 @@ def gaussian_blur2d(
         tensor([[0.0751, 0.1238, 0.0751],
                 [0.1238, 0.2042, 0.1238],
                 [0.0751, 0.1238, 0.0751]])
+        >>> gaussian_blur2d(torch.ones(1, 3, 16, 16), sigma=2.0).shape  # a kernel of 17x17
+        torch.Size([1, 3, 16, 16])
     """
     if algorithm not in ["auto", "separable", "direct", "tensor_core"]:  # public() puts the right name
         raise RuntimeError(
@@ -268,7 +270,7 @@ def difference_of_gaussians(
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
-        `gaussian_blur2d(input, None, low_sigma) - gaussian_blur2d(input, None, high_sigma)`
+        `gaussian_blur2d(input, sigma=low_sigma) - gaussian_blur2d(input, sigma=high_sigma)`
 
     Source:
         D. Marr and E. Hildreth, Theory of Edge Detection, Proc. R. Soc. Lond. B 207 (1980), for the ratio 1.6.

@@ -131,7 +131,8 @@ def filter3d_separable(
 
     Args:
         input: volume (..., D, H, W), as in `filter3d`.
-        kernel_x: taps along W: (kW,), (1|B, kW) or (1|B, 1|C, kW).
+        kernel_x: taps along W: (kW,), (1|B, kW) or (1|B, 1|C, kW). The kernels have the order x, y, z; numbers per
+            axis have the order z, y, x. Keywords say which is which.
         kernel_y: taps along H: (kH,), (1|B, kH) or (1|B, 1|C, kH).
         kernel_z: taps along D: (kD,), (1|B, kD) or (1|B, 1|C, kD).
         border_type: as in `filter3d`.
@@ -157,7 +158,8 @@ def filter3d_separable(
 
     Example:
         >>> one, two = torch.ones(1), torch.ones(2)
-        >>> filter3d_separable(torch.ones(2, 2, 3), two, one, two, "constant")[0]
+        >>> volume = torch.ones(2, 2, 3)
+        >>> filter3d_separable(volume, kernel_x=two, kernel_y=one, kernel_z=two, border_type="constant")[0]
         tensor([[4., 4., 2.],
                 [4., 4., 2.]])
     """
@@ -286,8 +288,8 @@ def gaussian_blur3d(
         input: volume (..., D, H, W), as in `filter3d`.
         kernel_size: (kz, ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
         sigma: standard deviation in voxels, > 0: a number, (sigma_z, sigma_y, sigma_x), or a tensor (1|B, 3) with a
-            row per sample. Voxels that are no cubes need a number per axis. The values of a tensor on a GPU are not
-            checked.
+            row per sample, which needs a `kernel_size`. Voxels that are no cubes need a number per axis. The values of
+            a tensor on a GPU are not checked. It must be given.
         border_type: as in `filter3d`.
         truncate: radius of the kernel in standard deviations where `kernel_size` is None.
         padding: 'same' or 'valid'.

@@ -32,3 +32,7 @@ __all__ = [
     "UnsharpMask",
     "replace_depthwise",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

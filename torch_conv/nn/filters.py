@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from torch_conv.dispatch.remedies import no_tensor
 from torch_conv.functional.filters import box_blur, filter2d
 from torch_conv.functional.volumes import filter3d
 from torch_conv.nn._options import Options
@@ -19,7 +20,7 @@ class _KernelFilter(Options):
         """Checks the arguments with a kernel of this shape on the CPU, and registers `kernel`."""
         name = f"Filter{axes}d"
         if not isinstance(kernel, Tensor):
-            raise TypeError(f"{name}: kernel must be of type Tensor, got {type(kernel).__name__}")
+            raise no_tensor(name, "kernel", kernel)
         # Only the call knows the samples and channels of the image.
         leading = max(kernel.dim() - axes, 0)
         like = torch.zeros((1,) * leading + tuple(kernel.shape[leading:]), dtype=kernel.dtype, device="cpu")

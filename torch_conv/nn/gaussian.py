@@ -26,8 +26,8 @@ class GaussianBlur2d(_Gaussian):
     Args:
         kernel_size: (ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
         sigma: standard deviation in pixels, > 0: a number, (sigma_y, sigma_x), or a tensor (1|B, 2) with a row per
-            sample. A tensor moves with the module but is not in its `state_dict`, unless it is a
-            `torch.nn.Parameter`. The values of a tensor on a GPU are not checked.
+            sample, which needs a `kernel_size`. A tensor moves with the module but is not in its `state_dict`, unless
+            it is a `torch.nn.Parameter`. The values of a tensor on a GPU are not checked. It must be given.
         border_type: as in `torch_conv.filter2d`.
         separable: two passes of one axis each; False takes one dense kernel, whose rounding differs slightly.
         truncate: radius of the kernel in standard deviations where `kernel_size` is None.
@@ -53,12 +53,14 @@ class GaussianBlur2d(_Gaussian):
         tensor([[0.0751, 0.1238, 0.0751],
                 [0.1238, 0.2042, 0.1238],
                 [0.0751, 0.1238, 0.0751]])
+        >>> GaussianBlur2d(sigma=2.0)(torch.ones(1, 3, 16, 16)).shape  # a kernel of 17x17
+        torch.Size([1, 3, 16, 16])
     """
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int] | None,
-        sigma: float | Sequence[float] | Tensor,
+        kernel_size: int | Sequence[int] | None = None,
+        sigma: float | Sequence[float] | Tensor | None = None,
         border_type: str = "reflect",
         separable: bool = True,
         *,
@@ -94,7 +96,7 @@ class GaussianBlur3d(_Gaussian):
     Args:
         kernel_size: (kz, ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
         sigma: standard deviation in voxels, > 0: a number, (sigma_z, sigma_y, sigma_x), or a tensor (1|B, 3) with a
-            row per sample, held as in `GaussianBlur2d`. Voxels that are no cubes need a number per axis.
+            row per sample, as in `GaussianBlur2d`. Voxels that are no cubes need a number per axis. It must be given.
         border_type: as in `torch_conv.filter3d`.
         truncate: radius of the kernel in standard deviations where `kernel_size` is None.
         padding: 'same' or 'valid'.
@@ -119,8 +121,8 @@ class GaussianBlur3d(_Gaussian):
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int] | None,
-        sigma: float | Sequence[float] | Tensor,
+        kernel_size: int | Sequence[int] | None = None,
+        sigma: float | Sequence[float] | Tensor | None = None,
         border_type: str = "replicate",
         *,
         truncate: float = 4.0,
@@ -178,8 +180,8 @@ class UnsharpMask(_Gaussian):
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int] | None,
-        sigma: float | Sequence[float] | Tensor,
+        kernel_size: int | Sequence[int] | None = None,
+        sigma: float | Sequence[float] | Tensor | None = None,
         border_type: str = "reflect",
         *,
         amount: float = 1.0,

@@ -1,6 +1,12 @@
 """Replaces the depthwise layers of a model."""
 
+from collections.abc import Iterable
+from textwrap import fill
+from typing import Any
+
+import torch
 from torch import nn
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from torch_conv.nn.conv import Conv1d, Conv2d, Conv3d
 
@@ -11,7 +17,33 @@ _OURS: dict[type[nn.Module], type[Conv1d] | type[Conv2d] | type[Conv3d]] = {
 }
 
 
-def replace_depthwise(model: nn.Module) -> list[str]:
+class Replaced(list[str]):
+    """The names of the replaced convolutions, a list; `print` shows the others as well.
+
+    Attributes:
+        left: for each convolution that was not replaced, by its name, the reason.
+    """
+
+    def __init__(self, names: Iterable[str] = (), left: dict[str, str] | None = None) -> None:
+        super().__init__(names)
+        self.left = left or {}
+
+    def __str__(self) -> str:
+        lines = [_listed(f"replaced {len(self)}", self, len(self))]
+        for reason in dict.fromkeys(self.left.values()):
+            names = [name for name, why in self.left.items() if why == reason]
+            lines.append(_listed(f"left {len(names)}, {reason}", names, 3))
+        return "\n".join(lines)
+
+
+def _listed(title: str, names: list[str], most: int) -> str:
+    shown = [name or "the model itself" for name in names[:most]]
+    rest = [f"and {len(names) - most} more"] if len(names) > most else []
+    text = f"{title}: {', '.join(shown + rest)}" if names else title
+    return fill(text, 100, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def replace_depthwise(model: nn.Module) -> Replaced:
     """Turns every depthwise convolution of a model into one of `torch_conv.nn`, in place, and returns their names.
 
     Only the class of a module changes. References to the module, its parameters and its hooks stay valid, and the
@@ -25,8 +57,9 @@ def replace_depthwise(model: nn.Module) -> list[str]:
             fusions of `torch.ao.quantization`, must run before.
 
     Returns:
-        The qualified names of the changed modules, in the order of `model.named_modules()`. A module with several names
-        is listed by its first name.
+        The qualified names of the changed modules, a list in the order of `model.named_modules()`. A module with
+        several names is listed by its first name. The attribute `left` is a dictionary from the name of each
+        convolution that stays as it is to the reason. `print` shows both.
 
     Raises:
         TypeError: if `model` is no module.
@@ -36,24 +69,54 @@ def replace_depthwise(model: nn.Module) -> list[str]:
 
     Example:
         >>> model = torch.nn.Sequential(torch.nn.Conv2d(8, 16, 3, groups=8), torch.nn.Conv2d(16, 8, 1))
-        >>> replace_depthwise(model)
+        >>> replaced = replace_depthwise(model)
+        >>> replaced
         ['0']
+        >>> replaced.left
+        {'1': 'dense (groups=1)'}
         >>> model[0]
         Conv2d(8, 16, kernel_size=(3, 3), stride=(1, 1), groups=8)
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"replace_depthwise: model must be of type Module, got {type(model).__name__}")
-    replaced = []
+    replaced = Replaced()
     for name, module in model.named_modules():
-        ours = _OURS.get(type(module))
-        if ours is None or not module.groups == module.in_channels > 1 or _has_own_forward(module):
+        if not _is_convolution(module):
             continue
-        module.__class__ = ours
+        reason = _why_not(module)
+        if reason:
+            replaced.left[name] = reason
+            continue
+        module.__class__ = _OURS[type(module)]
         module.activation = None
         module.algorithm = "auto"
         replaced.append(name)
     return replaced
 
 
-def _has_own_forward(module: nn.Module) -> bool:
-    return "forward" in vars(module) or "_conv_forward" in vars(module)
+def _is_convolution(module: Any) -> bool:
+    scripted = isinstance(module, torch.jit.ScriptModule)
+    return isinstance(module, _ConvNd) or (scripted and module.original_name in ("Conv1d", "Conv2d", "Conv3d"))
+
+
+def _why_not(module: Any) -> str:
+    """The reason why a convolution is not replaced, or ""."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return "scripted"
+    if isinstance(module, tuple(_OURS.values())):
+        return "already of torch_conv.nn"
+    if isinstance(module, _ConvTransposeNd):
+        return "transposed"
+    if isinstance(module, nn.modules.lazy.LazyModuleMixin):
+        return "lazy, without its number of channels"
+    if module.groups == 1:
+        return "dense (groups=1)"
+    if module.groups != module.in_channels:
+        return f"{module.in_channels // module.groups} input channels a group"
+    if nn.utils.parametrize.is_parametrized(module):
+        return "parametrized"
+    if type(module) not in _OURS:
+        return f"the subclass {type(module).__name__}"
+    if "forward" in vars(module) or "_conv_forward" in vars(module):
+        return "with a forward of its own"
+    return ""

@@ -22,3 +22,6 @@ from torch_conv.reference.smooth import *
 
 if not TYPE_CHECKING:  # type checkers read no names from other lists
     __all__ = [name for module in (causal, conv, edges, filters, pipelines, smooth) for name in module.__all__]
+
+    def __dir__() -> list[str]:
+        return __all__

@@ -38,7 +38,7 @@ def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwar
     if type(whole) is not kind or _contains(kind, rest) or _contains(kind, kwargs.values()):
         given = [*zip(names[1:], rest, strict=False), *kwargs.items()]
         wrong = next(key for key, value in given if _contains(kind, [value]))
-        raise RuntimeError(f"{name}: {wrong} must be of type Tensor, got SplitTensor")
+        raise RuntimeError(f"{name}: {wrong} must be a torch.Tensor, got SplitTensor")
     for key in _ONLY_IN_SPLIT:
         if key in kwargs and key not in names:
             raise RuntimeError(f"{name}: got an unexpected keyword argument '{key}'")

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from torch_conv.dispatch.numbers import is_whole, kind_of
+from torch_conv.dispatch.remedies import no_tensor
 
 
 def check_tensor(name: str, argument: str, value: Any) -> None:
     if not isinstance(value, Tensor):
-        raise TypeError(f"{name}: {argument} must be of type Tensor, got {type(value).__name__}")
+        raise no_tensor(name, argument, value)
     if value.is_nested or value.layout is not torch.strided or value.is_quantized:
         got = "nested" if value.is_nested else value.dtype if value.is_quantized else value.layout
         raise TypeError(f"{name}: {argument} must be dense, got {str(got).removeprefix('torch.')}")

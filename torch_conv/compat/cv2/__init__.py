@@ -72,3 +72,7 @@ __all__ = [
 ]
 
 __getattr__ = missing("compat.cv2", "cv2")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -49,3 +49,7 @@ __all__ = [
 ]
 
 __getattr__ = missing("compat.scipy_ndimage", "scipy.ndimage")
+
+
+def __dir__() -> list[str]:
+    return __all__
