@@ -262,14 +262,14 @@ def test_size_sigma_and_amount(folder, arguments, expected):
         (["gaussian", "--amount", "1"], "--amount has no meaning for gaussian"),
         (["box", "--sigma", "1"], "--sigma has no meaning for box"),
         (["box", "--size", "3,5,7"], "--size must be Y,X or one number for both, got 3,5,7"),
-        (["box", "--size", "3,"], "argument --size: must be a whole number, got  (see torch-conv filter --help)"),
+        (["box", "--size", "3,"], "--size must be a whole number, got  (see torch-conv filter --help)"),
         (
             ["gaussian", "--sigma", "wide"],
-            "argument --sigma: must be a number, got wide (see torch-conv filter --help)",
+            "--sigma must be a number, got wide (see torch-conv filter --help)",
         ),
         (
             ["unsharp", "--amount", "much"],
-            "argument --amount: must be a number, got much (see torch-conv filter --help)",
+            "--amount must be a number, got much (see torch-conv filter --help)",
         ),
     ],
 )
