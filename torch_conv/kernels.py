@@ -10,7 +10,7 @@ Each function returns a CPU tensor (k,), (kH, kW) or (kD, kH, kW). A filter take
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch_conv.dispatch.numbers import refuse_gradient
 from torch_conv.dispatch.prepare_kernel import prepare
 from torch_conv.dispatch.symbols import is_known
+from torch_conv.typing import LaplacianVariant
 
 __all__ = [
     "box",
@@ -200,7 +201,9 @@ def prewitt_y(*, dtype: torch.dtype = torch.float32) -> Tensor:
     return _tensor([[-1, -1, -1], [0, 0, 0], [1, 1, 1]], dtype)
 
 
-def laplacian(size: int | Sequence[int] = 3, *, variant: str = "4", dtype: torch.dtype = torch.float32) -> Tensor:
+def laplacian(
+    size: int | Sequence[int] = 3, *, variant: LaplacianVariant = "4", dtype: torch.dtype = torch.float32
+) -> Tensor:
     """A discrete Laplacian: the sum of the second differences.
 
     Args:
@@ -245,7 +248,7 @@ def laplacian_kernel(name: str, argument: str, kh: int, kw: int, variant: str) -
     return torch.tensor(taps, dtype=torch.float64, device="cpu")
 
 
-def laplacian3d(*, variant: str = "6", dtype: torch.dtype = torch.float32) -> Tensor:
+def laplacian3d(*, variant: Literal["6", "26"] = "6", dtype: torch.dtype = torch.float32) -> Tensor:
     """A discrete Laplacian of volumes, 3x3x3.
 
     Args:

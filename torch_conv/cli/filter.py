@@ -17,7 +17,7 @@ from torch_conv.cli._pictures import BACKGROUNDS, read_picture
 from torch_conv.dispatch.borders import BORDERS
 
 # Filters of more than one kernel: (image, size, sigma, border) -> image.
-FUNCTIONS: dict[str, Callable[[Tensor, int, float, str], Tensor]] = {
+FUNCTIONS: dict[str, Callable[[Tensor, int, float, torch_conv.typing.Border], Tensor]] = {
     "gaussian": lambda x, size, sigma, border: torch_conv.gaussian_blur2d(x, size, sigma, border),
     "sobel": lambda x, size, sigma, border: torch_conv.sobel(x, normalized=False, border_type=border),
     "unsharp": lambda x, size, sigma, border: torch_conv.unsharp_mask(x, size, sigma, border),
