@@ -36,7 +36,7 @@ def window(*size: int) -> Tensor:
     return taps / taps.abs().sum()
 
 
-def filter_named(name: str, border: str, dim: int, device: torch.device) -> Filter:
+def filter_named(name: str, border: Any, dim: int, device: torch.device) -> Filter:
     """A kind, where it has one its size (of a direct filter "KxK"), and what is particular: "gaussian 31 float16".
 
     `device` is the first one of those that are measured.

@@ -23,6 +23,15 @@ OUTSIDE = {
 WIDE = (*(f"benchmarks/{name}.md" for name in ("large_windows", "blur", "models", "fused")), "textbook.md")
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]*)(#[^)\s]*)?\)")
 
+ALIASES = dict.fromkeys(
+    re.findall(r"^(\w+) = Literal", (ROOT / "torch_conv/typing.py").read_text(), re.MULTILINE), "str"
+)
+ALIASES |= {f"_size_{n}_t": f"int | ({', '.join(['int'] * n)}{',' * (n == 1)}) | str" for n in (1, 2, 3)}
+ALIASES |= {"Numbers": "float | (float, float)", "Numbers3": "float | (float, float, float)"}
+ALIASES |= {"Ints": "int | Sequence[int]", "Floats": "float | Sequence[float]", "Array": "ndarray"}
+ALIASES |= {"Mode": "str", "Modes": "str | Sequence[str]", "Output": "dtype | Tensor | ndarray | None"}
+ALIASES |= {"ArrayImage": "Tensor | ndarray", "PilImage": "Tensor | PIL.Image"}
+
 
 def on_files(files: Any, config: Any) -> Any:
     for source, page in OUTSIDE.items():
@@ -54,8 +63,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 class Signatures(griffe.Extension):
     """Functions and docstrings as a reader of Python expects them.
 
-    `@public(keyword_only=NAME)`: NAME and what follows it are given by keyword. TorchScript's types become today's.
-    "Example:", with doctests, is a section that Griffe calls "Examples:".
+    TorchScript's types become today's, and aliases what they stand for. "Example:", with doctests, is a section that
+    Griffe calls "Examples:".
     """
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
@@ -63,12 +72,6 @@ class Signatures(griffe.Extension):
             obj.docstring.value = re.sub(r"^( *)Example:$", r"\1Examples:", obj.docstring.value, flags=re.MULTILINE)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        for decorator in func.decorators:
-            first = re.fullmatch(r"public\(.*keyword_only=['\"](\w+)['\"].*\)", str(decorator.value), re.DOTALL)
-            if first:
-                names = [p.name for p in func.parameters]
-                for p in list(func.parameters)[names.index(first[1]) :]:
-                    p.kind = griffe.ParameterKind.keyword_only
         for p in func.parameters:
             if p.annotation is not None:
                 p.annotation = plain(str(p.annotation))
@@ -80,7 +83,7 @@ def plain(annotation: str) -> str:
     """`Optional[Union[A, tuple[B, B]]]` is `A | (B, B) | None`, `BroadcastingList2[int]` is `int | (int, int)`."""
     found = re.fullmatch(r"(Optional|Union|[Tt]uple|BroadcastingList([123]))\[(.*)\]", annotation, re.DOTALL)
     if not found:
-        return annotation
+        return re.sub(r"\w+", lambda name: ALIASES.get(name[0], name[0]), annotation)
     parts = [plain(part.strip()) for part in re.findall(r"(?:[^,\[\]]|\[(?:[^\[\]]|\[[^\]]*\])*\])+", found[3])]
     if found[1] == "Optional":
         return f"{parts[0]} | None"

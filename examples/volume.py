@@ -134,7 +134,7 @@ def as_float(volume: Volume) -> Volume:
     return Volume(volume.name, volume.data.float(), volume.voxel, volume.origin)
 
 
-def smoothing(volume: Volume, fwhm: float, border: str) -> Iterator[Job]:
+def smoothing(volume: Volume, fwhm: float, border: torch_conv.typing.Border) -> Iterator[Job]:
     """A Gaussian and a box, both given in millimetres: their extents in voxels differ where the voxels do."""
     sigma_z, sigma_y, sigma_x = (fwhm / FWHM_PER_SIGMA / mm for mm in volume.voxel)
     size_z, size_y, size_x = (2 * round((BOX_MM / mm - 1) / 2) + 1 if mm < BOX_MM else 1 for mm in volume.voxel)
@@ -154,7 +154,7 @@ def smoothing(volume: Volume, fwhm: float, border: str) -> Iterator[Job]:
     )
 
 
-def gradient(volume: Volume, border: str) -> Job:
+def gradient(volume: Volume, border: torch_conv.typing.Border) -> Job:
     """The length of the gradient by central differences, per millimetre."""
     per_mm = 1 / torch.tensor(volume.voxel[::-1])  # x, y, z: the gradient's order
 
@@ -172,7 +172,7 @@ def gradient(volume: Volume, border: str) -> Job:
     return Job("gradient", volume.data.float(), ours, in_scipy)
 
 
-def per_series(scan: Volume, fwhm: float, border: str) -> list[Job]:
+def per_series(scan: Volume, fwhm: float, border: torch_conv.typing.Border) -> list[Job]:
     """Every volume of a series smoothed: one call for all of them as a batch, and SciPy volume by volume."""
     job = next(smoothing(Volume(scan.name, scan.data[0], scan.voxel, scan.origin), fwhm, border))
 

@@ -8,12 +8,10 @@ import re
 import subprocess
 import sys
 import tarfile
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
-import torch
 
 import torch_conv
 from torch_conv.cli import info
@@ -241,43 +239,3 @@ def test_a_build_without_isolation_says_what_is_missing(given, sentence):
     done = run_python(ROOT, "-c", code)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(sentence)
-
-
-# A user's file; mypy must object to the lines that say so, and to no other.
-PROGRAM = """
-import torch
-import torch_conv
-from torch_conv import kernels, nn
-from torch_conv.compat import torchvision as vision
-
-image = torch.rand(1, 3, 16, 16)
-blurred: torch.Tensor = torch_conv.gaussian_blur2d(image, 5, 1.5)
-sharp: torch.Tensor = torch_conv.filter2d(blurred, kernels.sharpen(), border_type="replicate")
-shards: torch_conv.SplitTensor = torch_conv.box_blur(torch_conv.split(image, ["cpu", "cpu"]), (3, 5))
-layer: nn.GaussianBlur2d = nn.GaussianBlur2d((5, 5), (1.5, 1.5))
-depthwise: torch.Tensor = torch_conv.conv2d(image, torch.rand(3, 1, 3, 3), padding=1, groups=3)
-why: str = str(torch_conv.explain(torch_conv.box_blur, image, 200))
-same: torch.Tensor = vision.gaussian_blur(image, [5, 5])
-torch_conv.gaussian_blur2d("photo.jpg", 5, 1.5)  # wrong: a name for an image
-torch_conv.filter2d(image)  # wrong: no window
-torch_conv.filter2d(image, image, border_type=3)  # wrong: a number for a word
-torch_conv.gauss(image)  # wrong: no such function
-number: int = torch_conv.sobel(image)  # wrong: a tensor
-"""
-
-
-@slow
-def test_mypy_checks_the_program_of_a_user(tmp_path):
-    """mypy --strict against the package in pip's folder."""
-    pytest.importorskip("mypy")
-    (tmp_path / "program.py").write_text(PROGRAM)
-    venv.create(tmp_path / "venv", with_pip=False)
-    (site,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
-    (site / "torch_conv").symlink_to(ROOT / "torch_conv")
-    (site / "torch.pth").write_text(str(Path(torch.__file__).parent.parent))
-    options = ["--strict", "--python-executable", tmp_path / "venv" / "bin" / "python", "--hide-error-context"]
-    done = run_python(tmp_path, "-m", "mypy", *options, "--cache-dir", tmp_path / "cache", "program.py")
-    objected = {int(line) for line in re.findall(r"^program\.py:(\d+): error: ", done.stdout, re.MULTILINE)}
-    wrong = {i for i, line in enumerate(PROGRAM.splitlines(), 1) if "# wrong" in line}
-    assert objected == wrong, done.stdout + done.stderr
-    assert f"Found {len(wrong)} errors in 1 file" in done.stdout

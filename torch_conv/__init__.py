@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch_conv import compat as compat
     from torch_conv import distributed as distributed
     from torch_conv import nn as nn
+    from torch_conv import typing as typing
 
 autocast.register()
 autograd.register()
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 # Imported at first access: `distributed` with torch's DTensor takes 0.36 s, all imports above 0.11 s.
-_ON_DEMAND = ("compat", "distributed", "nn")
+_ON_DEMAND = ("compat", "distributed", "nn", "typing")
 
 
 if not TYPE_CHECKING:  # type checkers would accept any attribute

@@ -12,7 +12,7 @@ sigmas have the order y, x or z, y, x; `sobel_x` and its like are named after th
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from torch import Tensor
 from torch_conv.dispatch.numbers import refuse_gradient
 from torch_conv.dispatch.prepare_kernel import prepare
 from torch_conv.dispatch.symbols import fixed, is_known
+from torch_conv.typing import LaplacianVariant
 
 __all__ = [
     "box",
@@ -227,7 +228,9 @@ def prewitt_y(*, dtype: torch.dtype = torch.float32) -> Tensor:
     return _tensor([[-1, -1, -1], [0, 0, 0], [1, 1, 1]], dtype)
 
 
-def laplacian(size: int | Sequence[int] = 3, *, variant: str = "4", dtype: torch.dtype = torch.float32) -> Tensor:
+def laplacian(
+    size: int | Sequence[int] = 3, *, variant: LaplacianVariant = "4", dtype: torch.dtype = torch.float32
+) -> Tensor:
     """A discrete Laplacian: the sum of the second differences.
 
     Args:
@@ -272,7 +275,7 @@ def laplacian_kernel(name: str, argument: str, kh: int, kw: int, variant: str) -
     return torch.tensor(taps, dtype=torch.float64, device="cpu")
 
 
-def laplacian3d(*, variant: str = "6", dtype: torch.dtype = torch.float32) -> Tensor:
+def laplacian3d(*, variant: Literal["6", "26"] = "6", dtype: torch.dtype = torch.float32) -> Tensor:
     """A discrete Laplacian of volumes, 3x3x3.
 
     Args:

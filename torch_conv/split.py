@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import _C, Tensor
@@ -293,10 +293,14 @@ class SplitTensor:
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("_") or not hasattr(Tensor, name):
-            raise AttributeError(f"SplitTensor has no attribute '{name}'")
-        raise AttributeError(f"SplitTensor has no {name} of its own; .gather() gives a tensor and .shards the parts")
+    if not TYPE_CHECKING:  # type checkers would accept any attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_") or not hasattr(Tensor, name):
+                raise AttributeError(f"SplitTensor has no attribute '{name}'")
+            raise AttributeError(
+                f"SplitTensor has no {name} of its own; .gather() gives a tensor and .shards the parts"
+            )
 
     def __repr__(self) -> str:
         return f"SplitTensor({self.spec!r})"

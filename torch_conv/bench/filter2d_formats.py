@@ -89,7 +89,7 @@ def dense_row(
             y = y.round_().clamp_(limits.min, limits.max)
         return y.to(result)
 
-    def ours(x: Tensor, window: Tensor, algorithm: str = "auto") -> Tensor:
+    def ours(x: Tensor, window: Tensor, algorithm: Any = "auto") -> Tensor:
         return torch_conv.filter2d(
             x, window, "constant", output_dtype=out, stride=stride, dilation=dilation, algorithm=algorithm
         )

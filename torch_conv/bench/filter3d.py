@@ -86,7 +86,7 @@ def dense_row(
     shape: tuple[int, ...],
     k: int | str,
     dtype: torch.dtype = torch.float32,
-    border: str = "constant",
+    border: torch_conv.typing.Border = "constant",
     rivals: str = "",
     resident: bool = False,
     series: str = "",

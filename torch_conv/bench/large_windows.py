@@ -78,7 +78,7 @@ def window_row(device: str, k: int, rank: int = 0, side: int = 0) -> Row:
         found += cupyx_correlate(weight) if few else []
         return [*found, *cupyx_candidate(signal_way, 2, "cupyx oaconvolve")]
 
-    def ours(x: Tensor, algorithm: str = "auto") -> Tensor:
+    def ours(x: Tensor, algorithm: Any = "auto") -> Tensor:
         return torch_conv.filter2d(x, taps, "constant", algorithm=algorithm)
 
     kind = f"rank{rank}" if rank else "dense"

@@ -14,6 +14,7 @@ import torch_conv
 from torch_conv import kernels
 from torch_conv.bench.chains import Engine, Windows, by_conv, magnitude
 from torch_conv.reference.pipelines import suppress
+from torch_conv.typing import Border, Magnitude
 
 # (numpy or cupy, its ndimage) -> a function of an array; several results are a tuple.
 NdimageMake = Callable[[Any, Any], Callable[[Any], Any]]
@@ -110,7 +111,7 @@ def sobel() -> Job:
     )
 
 
-def gradient(order: int, border: str = "replicate") -> Job:
+def gradient(order: int, border: Border = "replicate") -> Job:
     windows = NORMALIZED if order == 1 else SECOND
     first = order == 1 and border != "circular"
     name = f"spatial_gradient order {order}" + (f" {border}" if border != "replicate" else "")
@@ -211,7 +212,7 @@ def downsample(k: int) -> Job:
 # ---- several stages --------------------------------------------------------------------------------------------------
 
 
-def gaussian_sobel(k: int, norm: str = "l2", border: str = "reflect") -> Job:
+def gaussian_sobel(k: int, norm: Magnitude = "l2", border: Border = "reflect") -> Job:
     sigma = kernels.default_sigma(k)
     blur = gaussian(k, sigma)
 

@@ -13,6 +13,7 @@ from torch_conv import kernels
 from torch_conv.bench.usage import UsageError
 from torch_conv.cli import whole_number
 from torch_conv.dispatch.borders import BORDERS
+from torch_conv.typing import Border
 
 
 class Window(NamedTuple):
@@ -20,7 +21,7 @@ class Window(NamedTuple):
 
     size: Any
     sigma: Any
-    border: str
+    border: Border
     anchor: Any
     amount: float
 

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from torch_conv.compat._missing import missing
+from torch_conv.compat._types import PilImage
 from torch_conv.functional.smooth import gaussian_blur2d
 
 __all__ = ["gaussian_blur"]
@@ -31,7 +32,9 @@ _WIDE_MODES = {"I": torch.int32, "F": torch.float32}
 _MODES = ("L", "LA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV", "I", "F")
 
 
-def gaussian_blur(img: Any, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None) -> Any:
+def gaussian_blur(
+    img: PilImage, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None
+) -> PilImage:
     """Smooths an image with a sampled Gaussian, with reflection at the border.
 
     Args:

@@ -62,3 +62,8 @@ def refuse_fraction(name: str, argument: str, value: Any) -> None:
 def takes_tensor(annotation: Any) -> bool:
     """Whether a type annotation allows a tensor."""
     return annotation is Tensor or any(map(takes_tensor, get_args(annotation)))
+
+
+def takes_integers(annotation: Any) -> bool:
+    """Whether a type annotation allows an integer, or integers in a list."""
+    return annotation is int or any(map(takes_integers, get_args(annotation)))

@@ -36,7 +36,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -50,16 +50,21 @@ from torch_conv.distributed._mesh_view import mesh_view_of
 from torch_conv.distributed._progress import ExchangeError, RankError, fail_everywhere
 from torch_conv.distributed._sharded import Sharded
 from torch_conv.distributed._verify import Check, verify
+from torch_conv.functional._calls import Public
 
-P = ParamSpec("P")
+Rest = ParamSpec("Rest")
 
 
-def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
+class OfDTensors(Protocol[Rest]):
+    def __call__(self, input: DTensor, *args: Rest.args, **kwargs: Rest.kwargs) -> DTensor: ...
+
+
+def _sharded(function: Public[Rest]) -> OfDTensors[Rest]:
     """A function of torch_conv.functional, for DTensors."""
-    name, bind = function.__name__, _binder(function)
-    tensor_function: Callable[..., Any] = function  # also takes a `Sharded`
+    tensor_function: Any = function  # also takes a `Sharded`
+    name, bind = tensor_function.__name__, _binder(tensor_function)
 
-    @functools.wraps(function)
+    @functools.wraps(tensor_function)
     def run(*args: Any, **kwargs: Any) -> Any:
         if not args and "input" in kwargs:
             args = (kwargs.pop("input"),)
@@ -108,7 +113,7 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             call.cache_spec(local, whole_result)
         return whole_result
 
-    return run
+    return cast(OfDTensors[Rest], run)
 
 
 def _fail(name: str, arguments: Iterable[Any], error: Exception) -> None:

@@ -8,23 +8,29 @@ import inspect
 import numbers
 from collections.abc import Callable
 from operator import index
-from typing import Any, Concatenate, Optional, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Concatenate, Optional, ParamSpec, Protocol, TypeVar, cast
 
 import torch
 from torch import _C, Tensor
+from torch._jit_internal import _qualified_name, createResolutionCallbackFromClosure
+from torch._sources import parse_def
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
+from torch.jit._state import _set_jit_function_cache, _try_get_jit_cached_function
+from torch.jit.frontend import get_default_args, get_jit_def
 from torch.utils._pytree import tree_leaves
 
 from torch_conv.dispatch.failures import is_machine_failure
-from torch_conv.dispatch.numbers import refuse_fraction, refuse_gradients, takes_tensor
+from torch_conv.dispatch.numbers import refuse_fraction, refuse_gradients, takes_integers, takes_tensor
 from torch_conv.dispatch.tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.functional._channels_last import look, looks_of
 from torch_conv.functional._exporting import leaves_out_dtypes, without_dtype
 from torch_conv.functional._refusals import bare_name, refusal_of, wrong_type
 from torch_conv.functional._tv_tensors import is_picture, of_picture
+from torch_conv.functional._types import shown
 from torch_conv.sharding.calls import of_ready_shards
 from torch_conv.split import SplitTensor
 
+Image = TypeVar("Image", Tensor, SplitTensor, Tensor | SplitTensor)
 Rest = ParamSpec("Rest")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,17 +38,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Public(Protocol[Rest]):
     """A function of an image that takes a SplitTensor for it as well, and returns what it is given."""
 
-    @overload
-    def __call__(self, input: Tensor, *args: Rest.args, **kwargs: Rest.kwargs) -> Tensor: ...
-    @overload
-    def __call__(self, input: SplitTensor, *args: Rest.args, **kwargs: Rest.kwargs) -> SplitTensor: ...
+    def __call__(self, input: Image, *args: Rest.args, **kwargs: Rest.kwargs) -> Image: ...
 
 
 _FAILURES = (RuntimeError, TypeError, ValueError, AttributeError, IndexError, MemoryError)
 
 
 def public(
-    keyword_only: str,
     eager_operator: str = "",
     axes: int = 0,
     eager: Callable[..., Any] | None = None,
@@ -51,13 +53,10 @@ def public(
 ) -> Callable[[Callable[Concatenate[Tensor, Rest], Tensor]], Public[Rest]]:
     """Turns a scriptable function into a public one.
 
-    The function is written without `*`, because TorchScript has no keyword-only argument with a default. The public
-    function takes `keyword_only` and the arguments after it by keyword only, and its signature says so. Errors of
-    operators become ValueError or TypeError with the name of the public function. A number that is given as a tensor
-    which requires a gradient is refused, because the operators would drop the gradient.
+    Errors of operators become ValueError or TypeError with the name of the public function. A number that is given as a
+    tensor which requires a gradient is refused, because the operators would drop the gradient.
 
     Args:
-        keyword_only: the first keyword-only argument.
         eager_operator: the operator that has the names and defaults of the function, if one has. It is called in place
             of the function (5.4 us instead of 8.2), except in scripts and under torch.compile. A SplitTensor goes to
             its form of shards.
@@ -72,7 +71,7 @@ def public(
     """
 
     def decorate(fn: Callable[Concatenate[Tensor, Rest], Tensor]) -> Public[Rest]:
-        function = _PublicFunction(fn, keyword_only)
+        function = _PublicFunction(fn)
         compiled = _under_compile(function, axes, exact_integers)
         if eager is not None:
             call = _around_eager(function, eager, compiled)
@@ -83,29 +82,46 @@ def public(
         wrapper: Any = functools.wraps(fn)(call)
         # torch.compile counts how often it has compiled a code object: every function has one of its own.
         wrapper.__code__ = wrapper.__code__.replace(co_name=fn.__name__)
-        wrapper.__signature__ = function.signature.replace(parameters=function.parameters)
-        wrapper.__prepare_scriptable__ = lambda: fn
+        wrapper.__signature__ = function.signature
+        wrapper.__annotations__ = {name: shown(annotation) for name, annotation in fn.__annotations__.items()}
+        wrapper.__prepare_scriptable__ = lambda: _compiled_by_torchscript(fn)
         return cast(Public[Rest], wrapper)
 
     return decorate
 
 
+def _compiled_by_torchscript(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn`, for which TorchScript finds its own function in its cache.
+
+    Its parser takes no default of a keyword-only argument, although it reads all defaults from the signature.
+    """
+    if _try_get_jit_cached_function(fn) is None:
+        parsed = parse_def(fn)
+        arguments = parsed.ast.body[0].args
+        arguments.args += arguments.kwonlyargs
+        arguments.kwonlyargs, arguments.kw_defaults = [], []
+        tree, resolve = get_jit_def(parsed, fn.__name__), createResolutionCallbackFromClosure(fn)
+        compiled = _C._jit_script_compile(_qualified_name(fn), tree, resolve, get_default_args(fn))
+        _set_jit_function_cache(fn, compiled)
+    return fn
+
+
 class _PublicFunction:
     """A function's arguments: which are keyword-only, which take numbers, and which take integers."""
 
-    def __init__(self, fn: Callable[..., Any], keyword_only: str) -> None:
-        self.fn, self.name, self.keyword_only = fn, fn.__name__, keyword_only
-        self.signature = inspect.signature(fn)
-        self.parameters = list(self.signature.parameters.values())
-        self.first = next((i for i, p in enumerate(self.parameters) if p.name == keyword_only), len(self.parameters))
-        self.parameters[self.first :] = [p.replace(kind=p.KEYWORD_ONLY) for p in self.parameters[self.first :]]
-        self.numbers = {p.name: not takes_tensor(p.annotation) for p in self.parameters}
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn, self.name = fn, fn.__name__
+        signature = inspect.signature(fn)
+        parameters = [p.replace(annotation=shown(p.annotation)) for p in signature.parameters.values()]
+        self.signature = signature.replace(parameters=parameters)
+        self.names = [p.name for p in parameters]
+        self.first = next((i for i, p in enumerate(parameters) if p.kind is p.KEYWORD_ONLY), len(parameters))
+        self.numbers = {p.name: not takes_tensor(p.annotation) for p in parameters}
         self.leading = list(self.numbers.values()).index(True)  # tensors, which come first
-        # At run time the annotation of a list of integers is None.
-        self.integers = {p.name: i for i, p in enumerate(self.parameters) if p.annotation in (int, None, type(None))}
+        self.integers = {p.name: i for i, p in enumerate(parameters) if takes_integers(p.annotation)}
 
     def too_many(self) -> TypeError:
-        return TypeError(f"{self.name}: {self.keyword_only} and what follows it must be given by keyword")
+        return TypeError(f"{self.name}: {self.names[self.first]} and what follows it must be given by keyword")
 
     def after_failure(
         self, call: Callable[..., Any], error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -157,7 +173,7 @@ def _around_operator(
         function.numbers,
         function.integers,
     )
-    first_integer = min(integers.values(), default=len(function.parameters))
+    first_integer = min(integers.values(), default=len(function.names))
     looks = looks_of(name, function.signature)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -242,7 +258,7 @@ def below_autograd(run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def of_sequences(fn: Function) -> Function:
     """The same for a function of sequences: all its arguments may be given by position, as their package has them."""
-    return cast(Function, public(keyword_only="")(fn))
+    return cast(Function, public()(fn))
 
 
 _PER_AXIS = ("kernel_size", "anchor", "stride", "dilation")

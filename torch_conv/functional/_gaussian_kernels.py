@@ -12,7 +12,6 @@ from torch import Tensor
 from torch_conv.dispatch.symbols import is_known
 from torch_conv.functional._composites import sum_dtype
 from torch_conv.functional._kernel_arguments import (
-    Numbers,
     check_host_sigma,
     check_rows,
     odd_sizes,
@@ -20,7 +19,7 @@ from torch_conv.functional._kernel_arguments import (
     positive_triple,
 )
 from torch_conv.functional._kernel_cache import cached, with_cache
-from torch_conv.functional._types import BroadcastingList2, BroadcastingList3
+from torch_conv.functional._types import BroadcastingList2, BroadcastingList3, Numbers, Numbers3
 from torch_conv.kernels import gaussian_of_symbols, gaussian_taps, size_of
 
 # "Parts" are a sum of outer products: [kernel], or the taps of each product along every axis, [y, x, y, x, ...] for
@@ -64,7 +63,7 @@ def outer(rows: list[Tensor]) -> Tensor:
 def gaussian_parts(
     name: str,
     kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Optional[Union[Tensor, float, tuple[float, float]]],
+    sigma: Optional[Union[Tensor, Numbers]],
     truncate: float,
     algorithm: str,
     input: Tensor,
@@ -83,7 +82,7 @@ def gaussian_parts(
 def _gaussian_parts(
     name: str,
     kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Union[Tensor, float, tuple[float, float]],
+    sigma: Union[Tensor, Numbers],
     truncate: float,
     algorithm: str,
     dtype: torch.dtype,
@@ -94,7 +93,7 @@ def _gaussian_parts(
 def gaussian_parts3d(
     name: str,
     kernel_size: Optional[BroadcastingList3[int]],
-    sigma: Optional[Union[Tensor, float, tuple[float, float, float]]],
+    sigma: Optional[Union[Tensor, Numbers3]],
     truncate: float,
     algorithm: str,
     input: Tensor,
@@ -113,7 +112,7 @@ def gaussian_parts3d(
 def _gaussian_parts3d(
     name: str,
     kernel_size: Optional[BroadcastingList3[int]],
-    sigma: Union[Tensor, float, tuple[float, float, float]],
+    sigma: Union[Tensor, Numbers3],
     truncate: float,
     algorithm: str,
     dtype: torch.dtype,
@@ -128,7 +127,7 @@ def _gaussian_parts3d(
 
 def unsharp_parts(
     kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Optional[Union[Tensor, float, tuple[float, float]]],
+    sigma: Optional[Union[Tensor, Numbers]],
     amount: float,
     algorithm: str,
     input: Tensor,
@@ -146,7 +145,7 @@ def unsharp_parts(
 
 def _unsharp_parts(
     kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Union[Tensor, float, tuple[float, float]],
+    sigma: Union[Tensor, Numbers],
     amount: float,
     algorithm: str,
     dtype: torch.dtype,
@@ -198,7 +197,7 @@ def _sum_parts(one: list[Tensor], other: list[Tensor], algorithm: str, dtype: to
 def _gaussian_pair(
     name: str,
     kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Union[Tensor, float, tuple[float, float]],
+    sigma: Union[Tensor, Numbers],
     truncate: float,
 ) -> list[Tensor]:
     """The taps along y and along x of a Gaussian: (k,), or (B, k) where sigma is a tensor (B, 2)."""

@@ -1,8 +1,7 @@
 """Sizes and standard deviations of kernels: checked, and one per axis. TorchScript compiles this module."""
-# ruff: noqa: UP007
 
 import math
-from typing import Any, Union
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,11 +9,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from torch_conv.dispatch.symbols import holds
 from torch_conv.functional._calls import shape_text
-from torch_conv.functional._types import BroadcastingList2
-
-Numbers = Union[float, tuple[float, float]]  # one, or one per axis (y, x)
-Numbers3 = Union[float, tuple[float, float, float]]  # (z, y, x)
-
+from torch_conv.functional._types import BroadcastingList2, Numbers, Numbers3
 
 # TorchScript reads a pair and a triple as different types, so each is made a list by itself.
 

@@ -1,13 +1,16 @@
 """Causal depthwise convolutions of sequences, whole (`causal_conv1d`) and step by step (`causal_conv1d_update`)."""
 # ruff: noqa: UP006, UP007, UP035, UP045
 
-from typing import Any, Optional, Tuple, Union
+from typing import Any, Literal, Optional, Tuple, TypeVar, Union, overload
 
 import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import of_sequences
+from torch_conv.functional._types import SequenceActivation
 from torch_conv.split import SplitTensor
+
+Sequences = TypeVar("Sequences", Tensor, SplitTensor)
 
 _conv = torch.ops.torch_conv.causal_conv1d
 _conv_states = torch.ops.torch_conv.causal_conv1d_states
@@ -15,7 +18,42 @@ _conv_states_out = torch.ops.torch_conv.causal_conv1d_states_out
 _update = torch.ops.torch_conv.causal_conv1d_update
 
 
-@of_sequences
+@overload
+def causal_conv1d(
+    x: Sequences,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    seq_idx: Optional[Tensor] = None,
+    initial_states: Optional[Tensor] = None,
+    return_final_states: Literal[False] = False,
+    final_states_out: Optional[Tensor] = None,
+    activation: Optional[SequenceActivation] = None,
+) -> Sequences: ...
+@overload
+def causal_conv1d(
+    x: Sequences,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    seq_idx: Optional[Tensor] = None,
+    initial_states: Optional[Tensor] = None,
+    *,
+    return_final_states: Literal[True],
+    final_states_out: Optional[Tensor] = None,
+    activation: Optional[SequenceActivation] = None,
+) -> Tuple[Sequences, Sequences]: ...
+@overload
+def causal_conv1d(
+    x: Sequences,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    seq_idx: Optional[Tensor] = None,
+    initial_states: Optional[Tensor] = None,
+    return_final_states: bool = False,
+    final_states_out: Optional[Tensor] = None,
+    activation: Optional[SequenceActivation] = None,
+) -> Union[Sequences, Tuple[Sequences, Sequences]]: ...
+# TorchScript knows no SplitTensor.
+@of_sequences  # type: ignore[misc]
 def causal_conv1d(
     x: Tensor,
     weight: Tensor,
@@ -24,7 +62,7 @@ def causal_conv1d(
     initial_states: Optional[Tensor] = None,
     return_final_states: bool = False,
     final_states_out: Optional[Tensor] = None,
-    activation: Optional[str] = None,
+    activation: Optional[SequenceActivation] = None,
 ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Convolves every channel of a sequence with its own kernel over the present and the past.
 
@@ -84,7 +122,7 @@ def causal_conv1d_update(
     conv_state: Tensor,
     weight: Tensor,
     bias: Optional[Tensor] = None,
-    activation: Optional[str] = None,
+    activation: Optional[SequenceActivation] = None,
     cache_seqlens: Optional[Tensor] = None,
     conv_state_indices: Optional[Tensor] = None,
 ) -> Tensor:
@@ -149,7 +187,7 @@ def _of_shards(
     initial_states: Optional[Tensor],
     return_final_states: bool,
     final_states_out: Optional[Tensor],
-    activation: Optional[str],
+    activation: Optional[SequenceActivation],
 ) -> Any:
     """The convolution of each shard, which holds some samples or some channels."""
     if x.dim() != 3:
@@ -168,7 +206,7 @@ def _of_shards(
     for shard in x.shards:
         size = shard.shape[dim]
 
-        def part(t: Optional[Tensor], at: Optional[int], begin: int = begin, like: Tensor = shard) -> Optional[Tensor]:
+        def part(t: Optional[Tensor], at: Optional[int], begin: int = begin, like: Tensor = shard) -> Any:
             if t is None or at is None:
                 return None if t is None else t.to(like.device)
             return t.narrow(at, begin, like.shape[dim]).to(like.device)
@@ -176,7 +214,7 @@ def _of_shards(
         channels = 0 if dim == 1 else None
         made = causal_conv1d(
             shard,
-            part(weight, channels),  # type: ignore[arg-type]
+            part(weight, channels),
             part(bias, channels),
             part(seq_idx, 0 if dim == 0 else None),
             part(initial_states, dim),

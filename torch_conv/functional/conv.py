@@ -10,25 +10,36 @@ from torch import Tensor
 from torch_conv.functional._calls import public
 from torch_conv.functional._convolve import Options, convolve
 from torch_conv.functional._eager import eager
-from torch_conv.functional._types import BroadcastingList1, BroadcastingList2, BroadcastingList3
+from torch_conv.functional._types import (
+    Activation,
+    BroadcastingList1,
+    BroadcastingList2,
+    BroadcastingList3,
+    ConvAlgorithm,
+    PaddingMode,
+    _size_1_t,
+    _size_2_t,
+    _size_3_t,
+)
 
 _conv1d = torch.ops.torch_conv.conv1d
 _conv2d = torch.ops.torch_conv.conv2d
 _conv3d = torch.ops.torch_conv.conv3d
 
 
-@public(keyword_only="padding_mode", eager=functools.partial(eager, 2))
+@public(eager=functools.partial(eager, 2))
 def conv2d(
     input: Tensor,
     weight: Tensor,
     bias: Optional[Tensor] = None,
     stride: BroadcastingList2[int] = 1,
-    padding: BroadcastingList2[int] = 0,
+    padding: _size_2_t = 0,
     dilation: BroadcastingList2[int] = 1,
     groups: int = 1,
-    padding_mode: str = "zeros",
-    algorithm: str = "auto",
-    activation: Optional[str] = None,
+    *,
+    padding_mode: PaddingMode = "zeros",
+    algorithm: ConvAlgorithm = "auto",
+    activation: Optional[Activation] = None,
 ) -> Tensor:
     """A drop-in for `torch.nn.functional.conv2d`, fast where groups are small.
 
@@ -87,18 +98,19 @@ def conv2d(
     )
 
 
-@public(keyword_only="padding_mode", eager=functools.partial(eager, 3))
+@public(eager=functools.partial(eager, 3))
 def conv3d(
     input: Tensor,
     weight: Tensor,
     bias: Optional[Tensor] = None,
     stride: BroadcastingList3[int] = 1,
-    padding: BroadcastingList3[int] = 0,
+    padding: _size_3_t = 0,
     dilation: BroadcastingList3[int] = 1,
     groups: int = 1,
-    padding_mode: str = "zeros",
-    algorithm: str = "auto",
-    activation: Optional[str] = None,
+    *,
+    padding_mode: PaddingMode = "zeros",
+    algorithm: ConvAlgorithm = "auto",
+    activation: Optional[Activation] = None,
 ) -> Tensor:
     """A drop-in for `torch.nn.functional.conv3d`, fast where groups are small.
 
@@ -152,18 +164,19 @@ def conv3d(
     )
 
 
-@public(keyword_only="padding_mode", eager=functools.partial(eager, 1))
+@public(eager=functools.partial(eager, 1))
 def conv1d(
     input: Tensor,
     weight: Tensor,
     bias: Optional[Tensor] = None,
     stride: BroadcastingList1[int] = 1,
-    padding: BroadcastingList1[int] = 0,
+    padding: _size_1_t = 0,
     dilation: BroadcastingList1[int] = 1,
     groups: int = 1,
-    padding_mode: str = "zeros",
-    algorithm: str = "auto",
-    activation: Optional[str] = None,
+    *,
+    padding_mode: PaddingMode = "zeros",
+    algorithm: ConvAlgorithm = "auto",
+    activation: Optional[Activation] = None,
 ) -> Tensor:
     """A drop-in for `torch.nn.functional.conv1d`, fast where groups are small, as in `conv2d`.
 

@@ -19,7 +19,18 @@ from torch_conv.functional._composites import (
 from torch_conv.functional._derivative_kernels import gradient_kernels, laplacian_taps
 from torch_conv.functional._gaussian_kernels import gaussian_parts
 from torch_conv.functional._kernel_arguments import odd_sizes
-from torch_conv.functional._types import BroadcastingList2
+from torch_conv.functional._types import (
+    Border,
+    BroadcastingList2,
+    DerivativeAlgorithm,
+    FilterAlgorithm,
+    GradientMode,
+    LaplacianVariant,
+    Magnitude,
+    Numbers,
+    Padding,
+    PipelineAlgorithm,
+)
 
 _gradient2d = torch.ops.torch_conv.gradient2d
 _gradient2d_out = torch.ops.torch_conv.gradient2d_out
@@ -29,18 +40,19 @@ _gaussian_sobel2d = torch.ops.torch_conv.gaussian_sobel2d
 _gaussian_sobel2d_out = torch.ops.torch_conv.gaussian_sobel2d_out
 
 
-@public(keyword_only="border_type")
+@public()
 def spatial_gradient(
     input: Tensor,
-    mode: str = "sobel",
+    mode: GradientMode = "sobel",
     order: int = 1,
     normalized: bool = True,
-    border_type: str = "replicate",
-    padding: str = "same",
+    *,
+    border_type: Border = "replicate",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: DerivativeAlgorithm = "auto",
 ) -> Tensor:
     """The first or second derivatives of an image along x and y.
 
@@ -130,17 +142,18 @@ def _gradient_by_kernels(
     return correlate_each("spatial_gradient", input, kernels, border_type, padding, value, output_dtype, out, "direct")
 
 
-@public(keyword_only="border_type")
+@public()
 def sobel(
     input: Tensor,
     normalized: bool = True,
     eps: float = 1e-6,
-    border_type: str = "replicate",
-    padding: str = "same",
+    *,
+    border_type: Border = "replicate",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: DerivativeAlgorithm = "auto",
 ) -> Tensor:
     """The magnitude of the Sobel gradient, sqrt(gx^2 + gy^2 + eps).
 
@@ -224,18 +237,19 @@ def _root_of(squares: Tensor) -> Tensor:
     return root(squares)
 
 
-@public(keyword_only="magnitude")
+@public()
 def gaussian_sobel(
     input: Tensor,
     kernel_size: Optional[BroadcastingList2[int]] = None,
-    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
-    border_type: str = "reflect",
-    magnitude: str = "l2",
-    padding: str = "same",
+    sigma: Optional[Union[Tensor, Numbers]] = None,
+    border_type: Border = "reflect",
+    *,
+    magnitude: Magnitude = "l2",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: PipelineAlgorithm = "auto",
 ) -> Tensor:
     """The magnitude of the raw Sobel gradient of a Gaussian-smoothed image.
 
@@ -286,18 +300,19 @@ def gaussian_sobel(
     )
 
 
-@public(keyword_only="variant")
+@public()
 def laplacian(
     input: Tensor,
     kernel_size: BroadcastingList2[int],
-    border_type: str = "reflect",
+    border_type: Border = "reflect",
     normalized: bool = True,
-    variant: str = "box",
-    padding: str = "same",
+    *,
+    variant: LaplacianVariant = "box",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: FilterAlgorithm = "auto",
 ) -> Tensor:
     """A discrete Laplacian of an image.
 

@@ -11,23 +11,32 @@ from torch_conv.functional._calls import check_out_dtype, public
 from torch_conv.functional._composites import correlate_each, sum_dtype
 from torch_conv.functional._derivative_kernels import gradient_kernels3d
 from torch_conv.functional._gaussian_kernels import gaussian_parts3d
-from torch_conv.functional._types import BroadcastingList3
+from torch_conv.functional._types import (
+    Border,
+    BroadcastingList3,
+    Filter3dAlgorithm,
+    GradientMode3d,
+    Numbers3,
+    Padding,
+    PipelineAlgorithm,
+)
 
 _gaussian_gradient3d = torch.ops.torch_conv.gaussian_gradient3d
 _gaussian_gradient3d_out = torch.ops.torch_conv.gaussian_gradient3d_out
 
 
-@public(keyword_only="border_type")
+@public()
 def spatial_gradient3d(
     input: Tensor,
-    mode: str = "diff",
+    mode: GradientMode3d = "diff",
     order: int = 1,
-    border_type: str = "replicate",
-    padding: str = "same",
+    *,
+    border_type: Border = "replicate",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: Filter3dAlgorithm = "auto",
 ) -> Tensor:
     """The first or second derivatives of a volume along x, y and z.
 
@@ -73,18 +82,19 @@ def spatial_gradient3d(
     )
 
 
-@public(keyword_only="mode")
+@public()
 def gaussian_gradient_magnitude3d(
     input: Tensor,
     kernel_size: Optional[BroadcastingList3[int]] = None,
-    sigma: Optional[Union[Tensor, float, tuple[float, float, float]]] = None,
-    border_type: str = "replicate",
-    mode: str = "diff",
-    padding: str = "same",
+    sigma: Optional[Union[Tensor, Numbers3]] = None,
+    border_type: Border = "replicate",
+    *,
+    mode: GradientMode3d = "diff",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: PipelineAlgorithm = "auto",
 ) -> Tensor:
     """The magnitude of the gradient of a Gaussian-smoothed volume.
 

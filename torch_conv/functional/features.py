@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
 from torch_conv.functional._gaussian_kernels import gaussian_parts
-from torch_conv.functional._types import BroadcastingList2
+from torch_conv.functional._types import Border, BroadcastingList2, GradientMode, Numbers, Padding, PipelineAlgorithm
 
 _structure_tensor2d = torch.ops.torch_conv.structure_tensor2d
 _structure_tensor2d_out = torch.ops.torch_conv.structure_tensor2d_out
@@ -17,18 +17,19 @@ _thin_edges2d = torch.ops.torch_conv.thin_edges2d
 _thin_edges2d_out = torch.ops.torch_conv.thin_edges2d_out
 
 
-@public(keyword_only="mode")
+@public()
 def structure_tensor(
     input: Tensor,
     kernel_size: Optional[BroadcastingList2[int]] = None,
-    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
-    border_type: str = "reflect",
-    mode: str = "sobel",
-    padding: str = "same",
+    sigma: Optional[Union[Tensor, Numbers]] = None,
+    border_type: Border = "reflect",
+    *,
+    mode: GradientMode = "sobel",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: PipelineAlgorithm = "auto",
 ) -> Tensor:
     """The products of an image's derivatives, smoothed by a Gaussian: gx^2, gx gy and gy^2.
 
@@ -87,17 +88,18 @@ def structure_tensor(
     )
 
 
-@public(keyword_only="padding")
+@public()
 def thin_edges(
     input: Tensor,
     kernel_size: Optional[BroadcastingList2[int]] = None,
-    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
-    border_type: str = "reflect",
-    padding: str = "same",
+    sigma: Optional[Union[Tensor, Numbers]] = None,
+    border_type: Border = "reflect",
+    *,
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: PipelineAlgorithm = "auto",
 ) -> Tensor:
     """The edges of a smoothed image, one pixel thin: the gradient's magnitude on its ridges, 0 elsewhere.
 

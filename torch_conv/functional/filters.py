@@ -8,7 +8,15 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
-from torch_conv.functional._types import BroadcastingList2
+from torch_conv.functional._types import (
+    Behaviour,
+    Border,
+    BoxAlgorithm,
+    BroadcastingList2,
+    FilterAlgorithm,
+    Padding,
+    SeparableAlgorithm,
+)
 
 _filter2d = torch.ops.torch_conv.filter2d
 _filter2d_out = torch.ops.torch_conv.filter2d_out
@@ -19,21 +27,22 @@ _box2d_out = torch.ops.torch_conv.box2d_out
 
 
 # Eager calls go to `eager_operator`. Scripts and torch.compile run the body, which calls the same operator.
-@public(keyword_only="value", eager_operator="filter2d", axes=2)
+@public(eager_operator="filter2d", axes=2)
 def filter2d(
     input: Tensor,
     kernel: Tensor,
-    border_type: str = "reflect",
+    border_type: Border = "reflect",
     normalized: bool = False,
-    padding: str = "same",
-    behaviour: str = "corr",
+    padding: Padding = "same",
+    behaviour: Behaviour = "corr",
+    *,
     value: float = 0.0,
     anchor: Optional[BroadcastingList2[int]] = None,
     stride: BroadcastingList2[int] = 1,
     dilation: BroadcastingList2[int] = 1,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: FilterAlgorithm = "auto",
 ) -> Tensor:
     """Correlates every plane of an image with a kernel.
 
@@ -110,21 +119,22 @@ def filter2d(
     )
 
 
-@public(keyword_only="value", eager_operator="filter2d_separable", axes=2)
+@public(eager_operator="filter2d_separable", axes=2)
 def filter2d_separable(
     input: Tensor,
     kernel_x: Tensor,
     kernel_y: Tensor,
-    border_type: str = "reflect",
+    border_type: Border = "reflect",
     normalized: bool = False,
-    padding: str = "same",
+    padding: Padding = "same",
+    *,
     value: float = 0.0,
     anchor: Optional[BroadcastingList2[int]] = None,
     stride: BroadcastingList2[int] = 1,
     dilation: BroadcastingList2[int] = 1,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: SeparableAlgorithm = "auto",
 ) -> Tensor:
     """Correlates every plane of an image with the outer product of two kernels, in kH + kW steps a pixel.
 
@@ -197,19 +207,20 @@ def filter2d_separable(
     )
 
 
-@public(keyword_only="normalized", axes=2, exact_integers=True)
+@public(axes=2, exact_integers=True)
 def box_blur(
     input: Tensor,
     kernel_size: BroadcastingList2[int],
-    border_type: str = "reflect",
+    border_type: Border = "reflect",
     separable: bool = True,
+    *,
     normalized: bool = True,
     anchor: Optional[BroadcastingList2[int]] = None,
-    padding: str = "same",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: BoxAlgorithm = "auto",
 ) -> Tensor:
     """The mean over a box around each pixel, at a cost that hardly depends on its size.
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torch_conv.dispatch.numbers import is_whole, kind_of
 from torch_conv.functional._calls import check_out_dtype, public
-from torch_conv.functional._types import BroadcastingList1
+from torch_conv.functional._types import Behaviour, Border, BroadcastingList1, Filter1dAlgorithm, Padding
 from torch_conv.split import SplitTensor, each_shard
 
 _filter2d = torch.ops.torch_conv.filter2d
@@ -38,14 +38,15 @@ def _along_last_dim(input: Tensor, kernel: Tensor, *options: Any, dim: int = -1,
     return _filter2d_default(input, kernel.unsqueeze(-2), *options, **named)
 
 
-@public(keyword_only="dim", short=_along_last_dim)
+@public(short=_along_last_dim)
 def filter1d(
     input: Tensor,
     kernel: Tensor,
-    border_type: str = "reflect",
+    border_type: Border = "reflect",
     normalized: bool = False,
-    padding: str = "same",
-    behaviour: str = "corr",
+    padding: Padding = "same",
+    behaviour: Behaviour = "corr",
+    *,
     dim: int = -1,
     value: float = 0.0,
     anchor: Optional[BroadcastingList1[int]] = None,
@@ -53,7 +54,7 @@ def filter1d(
     dilation: BroadcastingList1[int] = 1,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: Filter1dAlgorithm = "auto",
 ) -> Tensor:
     """Correlates a tensor with a kernel along one dimension.
 

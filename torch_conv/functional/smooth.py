@@ -10,7 +10,15 @@ from torch import Tensor
 from torch_conv.functional._calls import check_out_dtype, public
 from torch_conv.functional._composites import correlate2d, correlate2d_separable, correlate2d_sum, sum_dtype
 from torch_conv.functional._gaussian_kernels import curvature_parts, difference_parts, gaussian_parts, unsharp_parts
-from torch_conv.functional._types import BroadcastingList2
+from torch_conv.functional._types import (
+    Border,
+    BroadcastingList2,
+    DerivativeAlgorithm,
+    GaussianAlgorithm,
+    Numbers,
+    Padding,
+    SeparableAlgorithm,
+)
 
 _filter2d_separable = torch.ops.torch_conv.filter2d_separable
 _filter2d_separable_out = torch.ops.torch_conv.filter2d_separable_out
@@ -18,19 +26,20 @@ _unsharp_mask2d = torch.ops.torch_conv.unsharp_mask2d
 _unsharp_mask2d_out = torch.ops.torch_conv.unsharp_mask2d_out
 
 
-@public(keyword_only="truncate")
+@public()
 def gaussian_blur2d(
     input: Tensor,
     kernel_size: Optional[BroadcastingList2[int]] = None,
-    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
-    border_type: str = "reflect",
+    sigma: Optional[Union[Tensor, Numbers]] = None,
+    border_type: Border = "reflect",
     separable: bool = True,
+    *,
     truncate: float = 4.0,
-    padding: str = "same",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: GaussianAlgorithm = "auto",
 ) -> Tensor:
     """Smooths an image with a sampled Gaussian.
 
@@ -82,19 +91,20 @@ def gaussian_blur2d(
     return correlate2d_separable(input, parts[0], parts[1], border_type, padding, value, output_dtype, out, algorithm)
 
 
-@public(keyword_only="truncate")
+@public()
 def gaussian_downsample(
     input: Tensor,
     kernel_size: Optional[BroadcastingList2[int]] = None,
-    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
+    sigma: Optional[Union[Tensor, Numbers]] = None,
     factor: int = 2,
-    border_type: str = "reflect",
+    border_type: Border = "reflect",
+    *,
     truncate: float = 4.0,
-    padding: str = "same",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: SeparableAlgorithm = "auto",
 ) -> Tensor:
     """Downsamples an image: a Gaussian blur, computed at every `factor`-th pixel of every `factor`-th row.
 
@@ -161,18 +171,19 @@ def gaussian_downsample(
     )
 
 
-@public(keyword_only="amount")
+@public()
 def unsharp_mask(
     input: Tensor,
     kernel_size: Optional[BroadcastingList2[int]] = None,
-    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
-    border_type: str = "reflect",
+    sigma: Optional[Union[Tensor, Numbers]] = None,
+    border_type: Border = "reflect",
+    *,
     amount: float = 1.0,
-    padding: str = "same",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: DerivativeAlgorithm = "auto",
 ) -> Tensor:
     """Sharpens an image: adds the difference to its Gaussian blur.
 
@@ -233,18 +244,19 @@ def unsharp_mask(
     )
 
 
-@public(keyword_only="truncate")
+@public()
 def difference_of_gaussians(
     input: Tensor,
-    low_sigma: Union[float, tuple[float, float]],
-    high_sigma: Optional[Union[float, tuple[float, float]]] = None,
-    border_type: str = "reflect",
+    low_sigma: Numbers,
+    high_sigma: Optional[Numbers] = None,
+    border_type: Border = "reflect",
+    *,
     truncate: float = 4.0,
-    padding: str = "same",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: DerivativeAlgorithm = "auto",
 ) -> Tensor:
     """Band-passes an image: a narrow Gaussian blur minus a wide one.
 
@@ -283,17 +295,18 @@ def difference_of_gaussians(
     return correlate2d_sum(input, parts, border_type, padding, value, output_dtype, out, algorithm)
 
 
-@public(keyword_only="truncate")
+@public()
 def gaussian_laplace(
     input: Tensor,
-    sigma: Union[float, tuple[float, float]],
-    border_type: str = "reflect",
+    sigma: Numbers,
+    border_type: Border = "reflect",
+    *,
     truncate: float = 4.0,
-    padding: str = "same",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: DerivativeAlgorithm = "auto",
 ) -> Tensor:
     """The Laplacian of a Gaussian-smoothed image: the sum of the Gaussian's second derivatives.
 

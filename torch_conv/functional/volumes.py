@@ -10,7 +10,17 @@ from torch import Tensor
 from torch_conv.functional._calls import check_out_dtype, public
 from torch_conv.functional._composites import correlate3d, correlate3d_separable
 from torch_conv.functional._gaussian_kernels import gaussian_parts3d
-from torch_conv.functional._types import BroadcastingList3
+from torch_conv.functional._types import (
+    Behaviour,
+    Border,
+    BoxAlgorithm,
+    BroadcastingList3,
+    Filter3dAlgorithm,
+    Gaussian3dAlgorithm,
+    Numbers3,
+    Padding,
+    Separable3dAlgorithm,
+)
 
 _filter3d = torch.ops.torch_conv.filter3d
 _filter3d_out = torch.ops.torch_conv.filter3d_out
@@ -21,21 +31,22 @@ _box3d_out = torch.ops.torch_conv.box3d_out
 
 
 # Eager calls go to `eager_operator`. Scripts and torch.compile run the body, which calls the same operator.
-@public(keyword_only="padding", eager_operator="filter3d", axes=3)
+@public(eager_operator="filter3d", axes=3)
 def filter3d(
     input: Tensor,
     kernel: Tensor,
-    border_type: str = "replicate",
+    border_type: Border = "replicate",
     normalized: bool = False,
-    behaviour: str = "corr",
-    padding: str = "same",
+    behaviour: Behaviour = "corr",
+    *,
+    padding: Padding = "same",
     value: float = 0.0,
     anchor: Optional[BroadcastingList3[int]] = None,
     stride: BroadcastingList3[int] = 1,
     dilation: BroadcastingList3[int] = 1,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: Filter3dAlgorithm = "auto",
 ) -> Tensor:
     """Correlates every volume with a kernel.
 
@@ -110,22 +121,23 @@ def filter3d(
     )
 
 
-@public(keyword_only="padding", eager_operator="filter3d_separable", axes=3)
+@public(eager_operator="filter3d_separable", axes=3)
 def filter3d_separable(
     input: Tensor,
     kernel_x: Tensor,
     kernel_y: Tensor,
     kernel_z: Tensor,
-    border_type: str = "replicate",
+    border_type: Border = "replicate",
     normalized: bool = False,
-    padding: str = "same",
+    *,
+    padding: Padding = "same",
     value: float = 0.0,
     anchor: Optional[BroadcastingList3[int]] = None,
     stride: BroadcastingList3[int] = 1,
     dilation: BroadcastingList3[int] = 1,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: Separable3dAlgorithm = "auto",
 ) -> Tensor:
     """Correlates every volume with the outer product of three kernels, in kD + kH + kW steps a voxel.
 
@@ -198,18 +210,19 @@ def filter3d_separable(
     )
 
 
-@public(keyword_only="normalized", eager_operator="box3d", axes=3, exact_integers=True)
+@public(eager_operator="box3d", axes=3, exact_integers=True)
 def box_blur3d(
     input: Tensor,
     kernel_size: BroadcastingList3[int],
-    border_type: str = "replicate",
+    border_type: Border = "replicate",
+    *,
     normalized: bool = True,
     anchor: Optional[BroadcastingList3[int]] = None,
-    padding: str = "same",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: BoxAlgorithm = "auto",
 ) -> Tensor:
     """The mean over a box around each voxel, at a cost that hardly depends on its size.
 
@@ -269,18 +282,19 @@ def box_blur3d(
     )
 
 
-@public(keyword_only="truncate")
+@public()
 def gaussian_blur3d(
     input: Tensor,
     kernel_size: Optional[BroadcastingList3[int]] = None,
-    sigma: Optional[Union[Tensor, float, tuple[float, float, float]]] = None,
-    border_type: str = "replicate",
+    sigma: Optional[Union[Tensor, Numbers3]] = None,
+    border_type: Border = "replicate",
+    *,
     truncate: float = 4.0,
-    padding: str = "same",
+    padding: Padding = "same",
     value: float = 0.0,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
-    algorithm: str = "auto",
+    algorithm: Gaussian3dAlgorithm = "auto",
 ) -> Tensor:
     """Smooths a volume with a sampled Gaussian.
 

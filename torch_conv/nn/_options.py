@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from torch_conv.dispatch.numbers import refuse_gradient, takes_tensor
+from torch_conv.functional._calls import Image
 
 LARGE = 1 << 20  # pixels along an axis: more than the taps of any kernel
 
@@ -15,10 +16,10 @@ LARGE = 1 << 20  # pixels along an axis: more than the taps of any kernel
 class Options(nn.Module):
     """A module whose attributes are the arguments of its constructor."""
 
-    algorithm: str
-
     if TYPE_CHECKING:
+        algorithm: Any
 
+        def __call__(self, input: Image) -> Image: ...
         def __getattr__(self, name: str) -> Any: ...
 
     def keep_options(self, arguments: dict[str, Any]) -> None:

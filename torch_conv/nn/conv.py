@@ -1,14 +1,16 @@
 """torch.nn's convolutions, computed by the functions of torch_conv."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from torch_conv.functional._calls import Image
 from torch_conv.functional._convolve import check_activation
+from torch_conv.functional._types import Activation, ConvAlgorithm, Padding, PaddingMode
 from torch_conv.functional.conv import conv1d, conv2d, conv3d
 
 # Scripts call the operators, which take both numbers and 'same' or 'valid' as padding.
@@ -20,24 +22,28 @@ _conv3d = torch.ops.torch_conv.conv3d
 class _Conv:
     """The arguments of torch.nn's convolutions and two more. It is the first base, one of those the second."""
 
-    padding: Any  # numbers or a string; the functions' annotations name numbers only
+    padding: Any  # numbers or a word
+
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Image) -> Image: ...
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] | Padding = 0,
+        dilation: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
-        padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        padding_mode: PaddingMode = "zeros",
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
         *,
-        activation: str | None = None,
-        algorithm: str = "auto",
+        activation: Activation | None = None,
+        algorithm: ConvAlgorithm = "auto",
     ) -> None:
         name = next(c.__name__ for c in type(self).__mro__ if c.__module__ == __name__)
         check_activation(name, activation)

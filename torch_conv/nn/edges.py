@@ -5,6 +5,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from torch_conv.functional._types import (
+    Border,
+    DerivativeAlgorithm,
+    FilterAlgorithm,
+    GradientMode,
+    LaplacianVariant,
+    Padding,
+)
 from torch_conv.functional.edges import laplacian, sobel, spatial_gradient
 from torch_conv.nn._options import Options
 
@@ -41,11 +49,11 @@ class Sobel(Options):
         normalized: bool = True,
         eps: float = 1e-6,
         *,
-        border_type: str = "replicate",
-        padding: str = "same",
+        border_type: Border = "replicate",
+        padding: Padding = "same",
         value: float = 0.0,
         output_dtype: torch.dtype | None = None,
-        algorithm: str = "auto",
+        algorithm: DerivativeAlgorithm = "auto",
     ) -> None:
         super().__init__()
         self.keep_options(locals())
@@ -95,15 +103,15 @@ class SpatialGradient(Options):
 
     def __init__(
         self,
-        mode: str = "sobel",
+        mode: GradientMode = "sobel",
         order: int = 1,
         normalized: bool = True,
         *,
-        border_type: str = "replicate",
-        padding: str = "same",
+        border_type: Border = "replicate",
+        padding: Padding = "same",
         value: float = 0.0,
         output_dtype: torch.dtype | None = None,
-        algorithm: str = "auto",
+        algorithm: DerivativeAlgorithm = "auto",
     ) -> None:
         super().__init__()
         self.keep_options(locals())
@@ -158,14 +166,14 @@ class Laplacian(Options):
     def __init__(
         self,
         kernel_size: int | Sequence[int],
-        border_type: str = "reflect",
+        border_type: Border = "reflect",
         normalized: bool = True,
         *,
-        variant: str = "box",
-        padding: str = "same",
+        variant: LaplacianVariant = "box",
+        padding: Padding = "same",
         value: float = 0.0,
         output_dtype: torch.dtype | None = None,
-        algorithm: str = "auto",
+        algorithm: FilterAlgorithm = "auto",
     ) -> None:
         super().__init__()
         self.keep_options(locals())

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from torch_conv.dispatch.remedies import no_tensor
+from torch_conv.functional._types import Behaviour, Border, BoxAlgorithm, Filter3dAlgorithm, FilterAlgorithm, Padding
 from torch_conv.functional.filters import box_blur, filter2d
 from torch_conv.functional.volumes import filter3d
 from torch_conv.nn._options import Options
@@ -67,17 +68,17 @@ class Filter2d(_KernelFilter):
     def __init__(
         self,
         kernel: Tensor,
-        border_type: str = "reflect",
+        border_type: Border = "reflect",
         normalized: bool = False,
-        padding: str = "same",
-        behaviour: str = "corr",
+        padding: Padding = "same",
+        behaviour: Behaviour = "corr",
         *,
         value: float = 0.0,
         anchor: int | Sequence[int] | None = None,
         stride: int | Sequence[int] = 1,
         dilation: int | Sequence[int] = 1,
         output_dtype: torch.dtype | None = None,
-        algorithm: str = "auto",
+        algorithm: FilterAlgorithm = "auto",
     ) -> None:
         super().__init__()
         self.keep_options(locals())
@@ -138,17 +139,17 @@ class Filter3d(_KernelFilter):
     def __init__(
         self,
         kernel: Tensor,
-        border_type: str = "replicate",
+        border_type: Border = "replicate",
         normalized: bool = False,
-        behaviour: str = "corr",
+        behaviour: Behaviour = "corr",
         *,
-        padding: str = "same",
+        padding: Padding = "same",
         value: float = 0.0,
         anchor: int | Sequence[int] | None = None,
         stride: int | Sequence[int] = 1,
         dilation: int | Sequence[int] = 1,
         output_dtype: torch.dtype | None = None,
-        algorithm: str = "auto",
+        algorithm: Filter3dAlgorithm = "auto",
     ) -> None:
         super().__init__()
         self.keep_options(locals())
@@ -206,15 +207,15 @@ class BoxBlur(Options):
     def __init__(
         self,
         kernel_size: int | Sequence[int],
-        border_type: str = "reflect",
+        border_type: Border = "reflect",
         separable: bool = True,
         *,
         normalized: bool = True,
         anchor: int | Sequence[int] | None = None,
-        padding: str = "same",
+        padding: Padding = "same",
         value: float = 0.0,
         output_dtype: torch.dtype | None = None,
-        algorithm: str = "auto",
+        algorithm: BoxAlgorithm = "auto",
     ) -> None:
         super().__init__()
         self.keep_options(locals())

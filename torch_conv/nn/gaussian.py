@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torch_conv.functional._types import Border, DerivativeAlgorithm, Gaussian3dAlgorithm, GaussianAlgorithm, Padding
 from torch_conv.functional.smooth import gaussian_blur2d, unsharp_mask
 from torch_conv.functional.volumes import gaussian_blur3d
 from torch_conv.nn._options import Options, as_float
@@ -61,14 +62,14 @@ class GaussianBlur2d(_Gaussian):
         self,
         kernel_size: int | Sequence[int] | None = None,
         sigma: float | Sequence[float] | Tensor | None = None,
-        border_type: str = "reflect",
+        border_type: Border = "reflect",
         separable: bool = True,
         *,
         truncate: float = 4.0,
-        padding: str = "same",
+        padding: Padding = "same",
         value: float = 0.0,
         output_dtype: torch.dtype | None = None,
-        algorithm: str = "auto",
+        algorithm: GaussianAlgorithm = "auto",
     ) -> None:
         super().__init__()
         self.keep_options(locals())
@@ -123,13 +124,13 @@ class GaussianBlur3d(_Gaussian):
         self,
         kernel_size: int | Sequence[int] | None = None,
         sigma: float | Sequence[float] | Tensor | None = None,
-        border_type: str = "replicate",
+        border_type: Border = "replicate",
         *,
         truncate: float = 4.0,
-        padding: str = "same",
+        padding: Padding = "same",
         value: float = 0.0,
         output_dtype: torch.dtype | None = None,
-        algorithm: str = "auto",
+        algorithm: Gaussian3dAlgorithm = "auto",
     ) -> None:
         super().__init__()
         self.keep_options(locals())
@@ -182,13 +183,13 @@ class UnsharpMask(_Gaussian):
         self,
         kernel_size: int | Sequence[int] | None = None,
         sigma: float | Sequence[float] | Tensor | None = None,
-        border_type: str = "reflect",
+        border_type: Border = "reflect",
         *,
         amount: float = 1.0,
-        padding: str = "same",
+        padding: Padding = "same",
         value: float = 0.0,
         output_dtype: torch.dtype | None = None,
-        algorithm: str = "auto",
+        algorithm: DerivativeAlgorithm = "auto",
     ) -> None:
         super().__init__()
         self.keep_options(locals())

@@ -21,7 +21,7 @@ CHANNELS = 3
 SIDE, QUICK_SIDE = 512, 256
 TOLERANCE = 1  # grey levels, for a mean half-way between two
 # The study's policies: (border here, mode of F.pad)
-POLICIES = {
+POLICIES: dict[str, tuple[torch_conv.typing.Border, str]] = {
     "skip": ("skip", "constant"),
     "clamp": ("replicate", "replicate"),
     "wrap": ("circular", "circular"),

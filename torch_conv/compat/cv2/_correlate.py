@@ -4,21 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from torch import Tensor
+
+from torch_conv.compat._types import Array, ArrayImage
 from torch_conv.compat.cv2._call import BORDER_DEFAULT, OF_FILTER2D, OF_PASSES, Call
 from torch_conv.functional.filters import filter2d, filter2d_separable
 
 
 def filter2D(
-    src: Any,
+    src: ArrayImage,
     ddepth: int,
-    kernel: Any,
-    dst: Any = None,
+    kernel: Tensor | Array | tuple[float, ...],
+    dst: ArrayImage | None = None,
     anchor: Sequence[int] = (-1, -1),
     delta: float = 0,
     borderType: int = BORDER_DEFAULT,
-) -> Any:
+) -> ArrayImage:
     """Correlates every channel of an image with a kernel.
 
     Args:
@@ -58,15 +60,15 @@ def filter2D(
 
 
 def sepFilter2D(
-    src: Any,
+    src: ArrayImage,
     ddepth: int,
-    kernelX: Any,
-    kernelY: Any,
-    dst: Any = None,
+    kernelX: Tensor | Array | tuple[float, ...],
+    kernelY: Tensor | Array | tuple[float, ...],
+    dst: ArrayImage | None = None,
     anchor: Sequence[int] = (-1, -1),
     delta: float = 0,
     borderType: int = BORDER_DEFAULT,
-) -> Any:
+) -> ArrayImage:
     """Correlates every channel of an image with a kernel along its rows and one along its columns.
 
     Args:

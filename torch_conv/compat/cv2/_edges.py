@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_conv.compat._types import ArrayImage
 from torch_conv.compat.cv2._arguments import whole
 from torch_conv.compat.cv2._call import BORDER_DEFAULT, OF_BOX, OF_FILTER2D, OF_PASSES, Call
 from torch_conv.compat.cv2._taps import derivative_rows, differences, laplacian_parts
@@ -17,16 +18,16 @@ from torch_conv.functional.filters import filter2d, filter2d_separable
 
 
 def Sobel(
-    src: Any,
+    src: ArrayImage,
     ddepth: int,
     dx: int,
     dy: int,
-    dst: Any = None,
+    dst: ArrayImage | None = None,
     ksize: int = 3,
     scale: float = 1,
     delta: float = 0,
     borderType: int = BORDER_DEFAULT,
-) -> Any:
+) -> ArrayImage:
     """A derivative of an image: differences along one axis or both, with binomial smoothing.
 
     Args:
@@ -69,15 +70,15 @@ def Sobel(
 
 
 def Scharr(
-    src: Any,
+    src: ArrayImage,
     ddepth: int,
     dx: int,
     dy: int,
-    dst: Any = None,
+    dst: ArrayImage | None = None,
     scale: float = 1,
     delta: float = 0,
     borderType: int = BORDER_DEFAULT,
-) -> Any:
+) -> ArrayImage:
     """A first derivative of an image: differences along one axis, (3, 10, 3) along the other.
 
     Args:
@@ -109,14 +110,14 @@ def Scharr(
 
 
 def Laplacian(
-    src: Any,
+    src: ArrayImage,
     ddepth: int,
-    dst: Any = None,
+    dst: ArrayImage | None = None,
     ksize: int = 1,
     scale: float = 1,
     delta: float = 0,
     borderType: int = BORDER_DEFAULT,
-) -> Any:
+) -> ArrayImage:
     """The Laplacian of an image: the sum of its second derivatives.
 
     Args:

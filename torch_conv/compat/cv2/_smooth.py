@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from torch_conv.compat._types import ArrayImage
 from torch_conv.compat.cv2._arguments import truth
 from torch_conv.compat.cv2._call import ALGO_HINT_DEFAULT, BORDER_DEFAULT, OF_BOX, Call
 from torch_conv.compat.cv2._taps import gaussian_rows
@@ -17,14 +18,14 @@ from torch_conv.functional.filters import box_blur, filter2d_separable
 
 
 def GaussianBlur(
-    src: Any,
+    src: ArrayImage,
     ksize: Sequence[int],
     sigmaX: float,
-    dst: Any = None,
+    dst: ArrayImage | None = None,
     sigmaY: float = 0,
     borderType: int = BORDER_DEFAULT,
     hint: int = ALGO_HINT_DEFAULT,
-) -> Any:
+) -> ArrayImage:
     """Smooths an image with a sampled Gaussian.
 
     On 8 and 16 unsigned bits the taps are OpenCV's: multiples of 1/256 and 1/65536 that add up to 1.
@@ -79,8 +80,12 @@ def GaussianBlur(
 
 
 def blur(
-    src: Any, ksize: Sequence[int], dst: Any = None, anchor: Sequence[int] = (-1, -1), borderType: int = BORDER_DEFAULT
-) -> Any:
+    src: ArrayImage,
+    ksize: Sequence[int],
+    dst: ArrayImage | None = None,
+    anchor: Sequence[int] = (-1, -1),
+    borderType: int = BORDER_DEFAULT,
+) -> ArrayImage:
     """The mean over a box around each pixel, at a cost that hardly depends on its size.
 
     Args:
@@ -108,14 +113,14 @@ def blur(
 
 
 def boxFilter(
-    src: Any,
+    src: ArrayImage,
     ddepth: int,
     ksize: Sequence[int],
-    dst: Any = None,
+    dst: ArrayImage | None = None,
     anchor: Sequence[int] = (-1, -1),
     normalize: bool = True,
     borderType: int = BORDER_DEFAULT,
-) -> Any:
+) -> ArrayImage:
     """The mean or the sum over a box around each pixel, at a cost that hardly depends on its size.
 
     Args:

@@ -7,23 +7,26 @@ from operator import index
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from torch_conv.compat._types import Array, ArrayLike, Ints, Mode, Modes, Output, of_arrays
 from torch_conv.compat.scipy_ndimage import _sums
 from torch_conv.compat.scipy_ndimage._arrays import border_value, image_of, target_of, weights_of
 from torch_conv.compat.scipy_ndimage._passes import Line, axes_of, line_passes, origin_fits, per_axis, window_pass
 from torch_conv.compat.scipy_ndimage._sums import Weights, border_of
 
 
+@of_arrays
 def correlate(
-    input: Any,
-    weights: Any,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
+    input: ArrayLike | Tensor,
+    weights: ArrayLike | Tensor,
+    output: Output = None,
+    mode: Modes = "reflect",
+    cval: float = 0.0,
+    origin: Ints = 0,
     *,
-    axes: Any = None,
-) -> Any:
+    axes: Ints | None = None,
+) -> Tensor | Array:
     """Correlates an image with a kernel along all its axes, or along some.
 
     Args:
@@ -57,16 +60,17 @@ def correlate(
     return _correlate("correlate", input, weights, output, mode, cval, origin, axes, flip=False)
 
 
+@of_arrays
 def convolve(
-    input: Any,
-    weights: Any,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
+    input: ArrayLike | Tensor,
+    weights: ArrayLike | Tensor,
+    output: Output = None,
+    mode: Modes = "reflect",
+    cval: float = 0.0,
+    origin: Ints = 0,
     *,
-    axes: Any = None,
-) -> Any:
+    axes: Ints | None = None,
+) -> Tensor | Array:
     """Convolves an image with a kernel along all its axes, or along some.
 
     Args:
@@ -95,15 +99,16 @@ def convolve(
     return _correlate("convolve", input, weights, output, mode, cval, origin, axes, flip=True)
 
 
+@of_arrays
 def correlate1d(
-    input: Any,
-    weights: Any,
-    axis: Any = -1,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
-) -> Any:
+    input: ArrayLike | Tensor,
+    weights: ArrayLike | Tensor,
+    axis: int = -1,
+    output: Output = None,
+    mode: Mode = "reflect",
+    cval: float = 0.0,
+    origin: int = 0,
+) -> Tensor | Array:
     """Correlates an image with a kernel along one axis.
 
     Args:
@@ -134,15 +139,16 @@ def correlate1d(
     return _correlate1d("correlate1d", input, weights_of("correlate1d", weights), axis, output, mode, cval, origin)
 
 
+@of_arrays
 def convolve1d(
-    input: Any,
-    weights: Any,
-    axis: Any = -1,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
-) -> Any:
+    input: ArrayLike | Tensor,
+    weights: ArrayLike | Tensor,
+    axis: int = -1,
+    output: Output = None,
+    mode: Mode = "reflect",
+    cval: float = 0.0,
+    origin: int = 0,
+) -> Tensor | Array:
     """Convolves an image with a kernel along one axis.
 
     Args:

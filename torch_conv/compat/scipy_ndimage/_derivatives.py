@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from torch_conv.compat._types import Array, ArrayLike, Floats, Ints, Modes, Output, of_arrays
 from torch_conv.compat.scipy_ndimage._arrays import (
     Image,
     Kind,
@@ -22,7 +23,10 @@ from torch_conv.compat.scipy_ndimage._arrays import (
 from torch_conv.compat.scipy_ndimage._passes import Line, axes_of, axis_of, gaussian_passes, line_passes, per_axis
 
 
-def sobel(input: Any, axis: Any = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
+@of_arrays
+def sobel(
+    input: ArrayLike | Tensor, axis: int = -1, output: Output = None, mode: Modes = "reflect", cval: float = 0.0
+) -> Tensor | Array:
     """The derivative along an axis by the taps -1, 0, 1, smoothed along the others by 1, 2, 1.
 
     Args:
@@ -50,7 +54,10 @@ def sobel(input: Any, axis: Any = -1, output: Any = None, mode: Any = "reflect",
     return _three_taps("sobel", [1.0, 2.0, 1.0], input, axis, output, mode, cval)
 
 
-def prewitt(input: Any, axis: Any = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
+@of_arrays
+def prewitt(
+    input: ArrayLike | Tensor, axis: int = -1, output: Output = None, mode: Modes = "reflect", cval: float = 0.0
+) -> Tensor | Array:
     """The derivative along an axis by the taps -1, 0, 1, added up along the others by 1, 1, 1.
 
     Args:
@@ -78,7 +85,15 @@ def prewitt(input: Any, axis: Any = -1, output: Any = None, mode: Any = "reflect
     return _three_taps("prewitt", [1.0, 1.0, 1.0], input, axis, output, mode, cval)
 
 
-def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
+@of_arrays
+def laplace(
+    input: ArrayLike | Tensor,
+    output: Output = None,
+    mode: Modes = "reflect",
+    cval: float = 0.0,
+    *,
+    axes: Ints | None = None,
+) -> Tensor | Array:
     """The sum of the second derivatives along all axes, or along some, by the taps 1, -2, 1.
 
     Args:
@@ -117,16 +132,17 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
     return target.take(_total(image, target.kind, derivative, axes, mode))
 
 
+@of_arrays
 def gaussian_laplace(
-    input: Any,
-    sigma: Any,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
+    input: ArrayLike | Tensor,
+    sigma: Floats,
+    output: Output = None,
+    mode: Modes = "reflect",
+    cval: float = 0.0,
     *,
-    axes: Any = None,
+    axes: Ints | None = None,
     **kwargs: Any,
-) -> Any:
+) -> Tensor | Array:
     """The sum of the second derivatives of a smoothed image along all axes, or along some.
 
     Args:
@@ -168,16 +184,17 @@ def gaussian_laplace(
     return target.take(_total(image, target.kind, derivative, axes, mode))
 
 
+@of_arrays
 def gaussian_gradient_magnitude(
-    input: Any,
-    sigma: Any,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
+    input: ArrayLike | Tensor,
+    sigma: Floats,
+    output: Output = None,
+    mode: Modes = "reflect",
+    cval: float = 0.0,
     *,
-    axes: Any = None,
+    axes: Ints | None = None,
     **kwargs: Any,
-) -> Any:
+) -> Tensor | Array:
     """The length of a smoothed image's gradient, of all its components or of those along some axes.
 
     Args:

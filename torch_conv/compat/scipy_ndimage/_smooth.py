@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from torch import Tensor
 
+from torch_conv.compat._types import Array, ArrayLike, Floats, Ints, Mode, Modes, Output, of_arrays
 from torch_conv.compat.scipy_ndimage._arrays import border_value, copied, image_of, target_of
 from torch_conv.compat.scipy_ndimage._passes import (
     BoxPass,
@@ -17,18 +18,19 @@ from torch_conv.compat.scipy_ndimage._passes import (
 )
 
 
+@of_arrays
 def gaussian_filter1d(
-    input: Any,
-    sigma: Any,
-    axis: Any = -1,
-    order: Any = 0,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    truncate: Any = 4.0,
+    input: ArrayLike | Tensor,
+    sigma: float,
+    axis: int = -1,
+    order: int = 0,
+    output: Output = None,
+    mode: Mode = "reflect",
+    cval: float = 0.0,
+    truncate: float = 4.0,
     *,
-    radius: Any = None,
-) -> Any:
+    radius: int | None = None,
+) -> Tensor | Array:
     """Smooths an image along one axis with a sampled Gaussian, or correlates it with a derivative of one.
 
     Args:
@@ -63,18 +65,19 @@ def gaussian_filter1d(
     return target.take(line_passes(image, [Line(taps, axis, mode)], target.kind, value).values)
 
 
+@of_arrays
 def gaussian_filter(
-    input: Any,
-    sigma: Any,
-    order: Any = 0,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    truncate: Any = 4.0,
+    input: ArrayLike | Tensor,
+    sigma: Floats,
+    order: Ints = 0,
+    output: Output = None,
+    mode: Modes = "reflect",
+    cval: float = 0.0,
+    truncate: float = 4.0,
     *,
-    radius: Any = None,
-    axes: Any = None,
-) -> Any:
+    radius: Ints | None = None,
+    axes: Ints | None = None,
+) -> Tensor | Array:
     """Smooths an image with a sampled Gaussian along all its axes, or along some, one pass after the other.
 
     Args:
@@ -112,9 +115,16 @@ def gaussian_filter(
     return target.take(result.values)
 
 
+@of_arrays
 def uniform_filter1d(
-    input: Any, size: Any, axis: Any = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0
-) -> Any:
+    input: ArrayLike | Tensor,
+    size: int,
+    axis: int = -1,
+    output: Output = None,
+    mode: Mode = "reflect",
+    cval: float = 0.0,
+    origin: int = 0,
+) -> Tensor | Array:
     """The mean along one axis over a box around each pixel, at a cost that hardly depends on its size.
 
     NaN and Inf reach only the boxes that hold them. scipy's running sum carries them to the end of the line.
@@ -149,16 +159,17 @@ def uniform_filter1d(
     return target.take(box_passes(image, [BoxPass(size, axis, mode, origin)], target.kind, value).values)
 
 
+@of_arrays
 def uniform_filter(
-    input: Any,
-    size: Any = 3,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
+    input: ArrayLike | Tensor,
+    size: Ints = 3,
+    output: Output = None,
+    mode: Modes = "reflect",
+    cval: float = 0.0,
+    origin: Ints = 0,
     *,
-    axes: Any = None,
-) -> Any:
+    axes: Ints | None = None,
+) -> Tensor | Array:
     """The mean over a box around each pixel, one pass per axis, at a cost that hardly depends on the box.
 
     NaN and Inf reach only the boxes that hold them. scipy's running sum carries them to the end of the line.

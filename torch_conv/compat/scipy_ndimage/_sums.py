@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from torch_conv import typing
 from torch_conv.functional import box_blur, filter1d, filter2d, filter3d
 
 Weights = np.ndarray[Any, np.dtype[np.float64]]
 
 # scipy treats a tap this close to zero as zero, and two opposite taps this close to each other as equal.
 _EPSILON = float(np.finfo(np.float64).eps)
-_BORDERS = {
+_BORDERS: dict[str, typing.Border] = {
     "nearest": "replicate",
     "wrap": "circular",
     "reflect": "symmetric",
@@ -81,7 +82,7 @@ class Window(NamedTuple):
 
 
 class Border(NamedTuple):
-    name: str
+    name: typing.Border
     value: float
 
 
@@ -148,10 +149,10 @@ def box_means(values: Tensor, size: int, axis: int, origin: int, border: Border)
     return sums.reshape(image.shape) / size
 
 
-_WHOLE = "direct"  # scipy's casts to integers truncate, so sums that are integers must be exact
+_WHOLE: Literal["direct"] = "direct"  # scipy's casts to integers truncate, so sums that are integers must be exact
 
 
-def _along(image: Tensor, taps: Tensor, border: str, dim: int, value: float, anchor: int) -> Tensor:
+def _along(image: Tensor, taps: Tensor, border: typing.Border, dim: int, value: float, anchor: int) -> Tensor:
     return filter1d(image, taps, border, dim=dim, value=value, anchor=anchor, algorithm=_WHOLE)
 
 
