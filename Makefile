@@ -77,8 +77,10 @@ format: $(ENV_STAMP) ## rewrite Python and C++ in the house's format
 	$(BIN)/clang-format -i $(NATIVE) $(EXAMPLES_NATIVE)
 
 wheel: $(ENV_STAMP) ## a wheel for compute capability 8.0 and up, and the source distribution, in dist/
+	rm -rf build/wheel
 	PATH="$(abspath $(BIN)):$$PATH" TORCH_CUDA_ARCH_LIST="8.0 9.0 10.0 12.0" \
-	  $(BIN)/python -m pip wheel . --no-build-isolation --no-deps -w dist
+	  $(BIN)/python -m pip wheel . --no-build-isolation --no-deps -w build/wheel
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --exclude 'libc10*' --exclude 'libtorch*' -w dist build/wheel/*.whl
 	$(BIN)/python setup.py -q sdist -d dist
 
 bench: $(BUILD_STAMP) ## measure on this machine (minutes); BENCH=filter3d names another family, ARGS="--rows gaussian" its options

@@ -10,7 +10,20 @@ import sysconfig
 from pathlib import Path
 
 import setuptools
-from setuptools.command.build_py import build_py
+
+
+def at_least(name: str, found: str, needed: str) -> None:
+    if [int(number) for number in re.findall(r"\d+", found)[:2]] < [int(number) for number in needed.split(".")]:
+        raise SystemExit(f"torch_conv: building needs {name} {needed} or newer, this is {name} {found}")
+
+
+# Said before the imports that other platforms and older versions lack.
+if sysconfig.get_platform() != "linux-x86_64":
+    raise SystemExit(f"torch_conv: runs on Linux on x86-64 (linux-x86_64), this is {sysconfig.get_platform()}")
+at_least("setuptools", setuptools.__version__, "77")
+
+from setuptools.command.bdist_wheel import bdist_wheel  # noqa: E402
+from setuptools.command.build_py import build_py  # noqa: E402
 
 try:
     import torch
@@ -28,7 +41,7 @@ SOURCES = os.path.join("build", "generated", "kernel_sources.cpp")
 sys.path.insert(0, CSRC)
 import ahead  # noqa: E402
 
-# One binary for torch >= 2.11 and CPython >= 3.10: the stable ABI of both.
+# One binary for torch >= 2.11: its stable ABI.
 STABLE = ["-DTORCH_TARGET_VERSION=0x020b000000000000"]
 CXX = [
     "-std=c++20",
@@ -62,11 +75,6 @@ def capabilities() -> list[int]:
     return sorted(10 * major + minor for major, minor in present) or [90]
 
 
-def at_least(name: str, found: str, needed: str) -> None:
-    if [int(number) for number in re.findall(r"\d+", found)[:2]] < [int(number) for number in needed.split(".")]:
-        raise SystemExit(f"torch_conv: building needs {name} {needed} or newer, this is {name} {found}")
-
-
 def check_compiler() -> None:
     compiler = os.environ.get("CXX", "c++")  # as torch.utils.cpp_extension chooses it
     if not shutil.which(shlex.split(compiler)[0]):
@@ -83,6 +91,10 @@ def package_page() -> str:
 
 
 class Build(BuildExtension):
+    def get_ext_filename(self, fullname: str) -> str:
+        """The name that torch_conv.dispatch.library loads; a free-threaded Python has no ending `.abi3.so`."""
+        return fullname.replace(".", "/") + ".abi3.so"
+
     def run(self) -> None:
         check_compiler()
         ahead.write_sources(Path(ROOT) / SOURCES)
@@ -95,6 +107,12 @@ class Build(BuildExtension):
             print("torch_conv: this torch has no CUDA, no kernels are built")
 
 
+class Wheel(bdist_wheel):
+    def get_tag(self) -> tuple[str, str, str]:
+        """The module uses nothing of Python, so that one wheel serves every CPython, free-threaded ones, too."""
+        return "py3", "none", super().get_tag()[2]
+
+
 class BuildPython(build_py):
     def run(self) -> None:
         """What an earlier build put there may be gone from the package since."""
@@ -103,10 +121,7 @@ class BuildPython(build_py):
         super().run()
 
 
-at_least("setuptools", setuptools.__version__, "77")
 at_least("torch", torch.__version__, "2.11")
-if sysconfig.get_config_var("Py_GIL_DISABLED"):
-    raise SystemExit("torch_conv: the limited API needs a Python with the GIL")
 
 sources = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(CSRC, "**/*.cpp"), recursive=True))
 
@@ -122,9 +137,8 @@ setuptools.setup(
             # libgcc's conversions of float16 travel in the module: systems' shared libgcc has them from GCC 12 on only.
             libraries=["dl", "gcc"],
             extra_link_args=["-Wl,--strip-all"],
-            py_limited_api=True,
+            py_limited_api=True,  # without torch's library for Python
         )
     ],
-    cmdclass={"build_ext": Build, "build_py": BuildPython},
-    options={"bdist_wheel": {"py_limited_api": "cp310"}},
+    cmdclass={"build_ext": Build, "build_py": BuildPython, "bdist_wheel": Wheel},
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sysconfig
+import warnings
 from pathlib import Path
 
 import torch
@@ -29,8 +31,16 @@ def library_path() -> str:
 def load() -> None:
     """Registers the operators."""
     if not _CORE.exists():
+        if sysconfig.get_platform() != "linux-x86_64":
+            raise ImportError(f"torch_conv: runs on Linux on x86-64 (linux-x86_64), this is {sysconfig.get_platform()}")
         raise ImportError(
             f"torch_conv is not built in {_CORE.parent.parent}: run `make build` there, or, "
             "where `pip install` has put a built one, import it from another folder"
+        )
+    if torch.version.hip:
+        warnings.warn(
+            "torch_conv: this torch is built for ROCm, where torch_conv takes tensors on the CPU only",
+            RuntimeWarning,
+            stacklevel=3,
         )
     torch.ops.load_library(library_path())
