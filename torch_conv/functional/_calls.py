@@ -8,6 +8,7 @@ import inspect
 import numbers
 from collections.abc import Callable
 from operator import index
+from types import FunctionType
 from typing import Any, Concatenate, Optional, ParamSpec, Protocol, TypeVar, cast
 
 import torch
@@ -90,6 +91,13 @@ def public(
     return decorate
 
 
+def _by_position(fn: FunctionType) -> FunctionType:
+    """`fn` without keyword-only arguments, whose defaults torch.compile takes for inputs: it would trace twice."""
+    code, defaults = fn.__code__, (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values())
+    code = code.replace(co_argcount=code.co_argcount + code.co_kwonlyargcount, co_kwonlyargcount=0)
+    return FunctionType(code, fn.__globals__, fn.__name__, defaults, fn.__closure__)
+
+
 def _compiled_by_torchscript(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn`, for which TorchScript finds its own function in its cache.
 
@@ -109,7 +117,7 @@ def _compiled_by_torchscript(fn: Callable[..., Any]) -> Callable[..., Any]:
 class _PublicFunction:
     """A function's arguments: which are keyword-only, which take numbers, and which take integers."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Any) -> None:
         self.fn, self.name = fn, fn.__name__
         signature = inspect.signature(fn)
         parameters = [p.replace(annotation=shown(p.annotation)) for p in signature.parameters.values()]
@@ -146,7 +154,7 @@ class _PublicFunction:
 
 def _under_compile(function: _PublicFunction, axes: int, exact_integers: bool) -> Callable[..., Any]:
     """The call that torch.compile and torch.export trace."""
-    fn, name, numbers = function.fn, function.name, function.numbers
+    fn, name, numbers = _by_position(function.fn), function.name, function.numbers
 
     def traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         refuse_gradients(name, numbers, args, kwargs)
