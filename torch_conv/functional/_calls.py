@@ -13,11 +13,7 @@ from typing import Any, Concatenate, Optional, ParamSpec, Protocol, TypeVar, cas
 
 import torch
 from torch import _C, Tensor
-from torch._jit_internal import _qualified_name, createResolutionCallbackFromClosure
-from torch._sources import parse_def
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
-from torch.jit._state import _set_jit_function_cache, _try_get_jit_cached_function
-from torch.jit.frontend import get_default_args, get_jit_def
 from torch.utils._pytree import tree_leaves
 
 from torch_conv.dispatch.failures import is_machine_failure
@@ -103,6 +99,12 @@ def _compiled_by_torchscript(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     Its parser takes no default of a keyword-only argument, although it reads all defaults from the signature.
     """
+    # Names without a promise of torch, imported here so that only scripts depend on them.
+    from torch._jit_internal import _qualified_name, createResolutionCallbackFromClosure
+    from torch._sources import parse_def
+    from torch.jit._state import _set_jit_function_cache, _try_get_jit_cached_function
+    from torch.jit.frontend import get_default_args, get_jit_def
+
     if _try_get_jit_cached_function(fn) is None:
         parsed = parse_def(fn)
         arguments = parsed.ast.body[0].args
