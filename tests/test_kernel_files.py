@@ -208,7 +208,7 @@ def test_code_for_a_gpu_that_is_too_old(compiler, tmp_path):
 def test_the_report_names_the_origin_of_a_gpus_kernels(compiler):
     known = newest(compiler)
     folders = [path.name for path in Path(torch_conv.__file__).parent.glob("kernels/sm_*")]
-    ahead = "built ahead for sm_90, others " if "sm_90" in folders else ""
+    ahead = "built ahead for sm_90, all others " if "sm_90" in folders else ""
     lines = [line for line in OPS._store_report([75, 90, known + 10]) if line.startswith("compute capability ")]
     assert lines == [
         "compute capability 7.5: kernels cannot run",

@@ -98,10 +98,11 @@ Nvrtc load() {
   find(n.lowered, "nvrtcGetLoweredName");
   int major = 0, minor = 0, count = 0;
   if (!complete || n.version(&major, &minor) != 0 || n.capability_count(&count) != 0) return n;
-  n.compiles_for.resize(count);
-  if (n.capabilities(n.compiles_for.data()) != 0) return n;
-  std::erase_if(n.compiles_for, [](int capability) { return capability < kLeastCapability; });
-  std::sort(n.compiles_for.begin(), n.compiles_for.end());
+  std::vector<int> capabilities(count);
+  if (n.capabilities(capabilities.data()) != 0) return n;
+  std::erase_if(capabilities, [](int capability) { return capability < kLeastCapability; });
+  std::sort(capabilities.begin(), capabilities.end());
+  n.compiles_for = capabilities;
   n.release = std::to_string(major) + "." + std::to_string(minor);
   return n;
 }

@@ -66,12 +66,20 @@ std::map<std::pair<int, std::string>, CachedKernel>& kernel_cache() {
 
 int capability_of(const Arch& arch) { return 10 * arch.major + arch.minor; }
 
-// Code for the same major and a lower minor capability runs, too.
+std::string folder_ahead(int capability) { return ahead_folder() + "/sm_" + std::to_string(capability); }
+
+// The capabilities whose code built ahead runs on the GPU, the nearest first: the same major and a lower minor.
+std::vector<int> built_ahead_for(int capability) {
+  std::vector<int> found;
+  for (int lower = capability; lower >= capability / 10 * 10; --lower)
+    if (std::filesystem::exists(folder_ahead(lower))) found.push_back(lower);
+  return found;
+}
+
 std::optional<Binary> find_ahead(const Kernel& kernel, int capability) {
-  for (int lower = capability; lower >= capability / 10 * 10; --lower) {
+  for (const int lower : built_ahead_for(capability)) {
     const std::string description = describe(kernel, lower, "");
-    const std::string folder = ahead_folder() + "/sm_" + std::to_string(lower);
-    if (auto found = read_kernel(kernel_path(folder, description), description)) return found;
+    if (auto found = read_kernel(kernel_path(folder_ahead(lower), description), description)) return found;
   }
   return std::nullopt;
 }
@@ -157,16 +165,14 @@ std::string compiler_line() {
 }
 
 std::string origins_line(int capability) {
-  std::string ahead;
-  for (int lower = capability; lower >= capability / 10 * 10 && ahead.empty(); --lower)
-    if (std::filesystem::exists(ahead_folder() + "/sm_" + std::to_string(lower)))
-      ahead = "built ahead for sm_" + std::to_string(lower);
-  std::string compiled;
-  if (const std::optional<Target> target = target_for(capability))
-    compiled = "compiled " + std::string(target->ptx ? "by the driver from PTX for compute_" : "for sm_") +
-               std::to_string(target->capability);
-  const std::string both = ahead + (ahead.empty() || compiled.empty() ? "" : ", others ") + compiled;
-  return "compute capability " + capability_text(capability) + ": kernels " + (both.empty() ? "cannot run" : both);
+  const std::vector<int> ahead = built_ahead_for(capability);
+  const std::optional<Target> target = target_for(capability);
+  std::string line = "compute capability " + capability_text(capability) + ": kernels ";
+  if (!ahead.empty()) line += "built ahead for sm_" + std::to_string(ahead[0]) + (target ? ", all others " : "");
+  if (target)
+    line += (target->ptx ? "compiled by the driver from PTX for compute_" : "compiled for sm_") +
+            std::to_string(target->capability);
+  return ahead.empty() && !target ? line + "cannot run" : line;
 }
 
 }  // namespace

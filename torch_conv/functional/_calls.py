@@ -22,6 +22,7 @@ from torch_conv.dispatch.tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.functional._channels_last import look, looks_of
 from torch_conv.functional._exporting import leaves_out_dtypes, without_dtype
 from torch_conv.functional._refusals import bare_name, refusal_of, wrong_type
+from torch_conv.functional._scripting import compiled_by_torchscript
 from torch_conv.functional._tv_tensors import is_picture, of_picture
 from torch_conv.functional._types import shown
 from torch_conv.sharding.calls import of_ready_shards
@@ -81,7 +82,7 @@ def public(
         wrapper.__code__ = wrapper.__code__.replace(co_name=fn.__name__)
         wrapper.__signature__ = function.signature
         wrapper.__annotations__ = {name: shown(annotation) for name, annotation in fn.__annotations__.items()}
-        wrapper.__prepare_scriptable__ = lambda: _compiled_by_torchscript(fn)
+        wrapper.__prepare_scriptable__ = lambda: compiled_by_torchscript(fn)
         return cast(Public[Rest], wrapper)
 
     return decorate
@@ -92,28 +93,6 @@ def _by_position(fn: FunctionType) -> FunctionType:
     code, defaults = fn.__code__, (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values())
     code = code.replace(co_argcount=code.co_argcount + code.co_kwonlyargcount, co_kwonlyargcount=0)
     return FunctionType(code, fn.__globals__, fn.__name__, defaults, fn.__closure__)
-
-
-def _compiled_by_torchscript(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn`, for which TorchScript finds its own function in its cache.
-
-    Its parser takes no default of a keyword-only argument, although it reads all defaults from the signature.
-    """
-    # Names without a promise of torch, imported here so that only scripts depend on them.
-    from torch._jit_internal import _qualified_name, createResolutionCallbackFromClosure
-    from torch._sources import parse_def
-    from torch.jit._state import _set_jit_function_cache, _try_get_jit_cached_function
-    from torch.jit.frontend import get_default_args, get_jit_def
-
-    if _try_get_jit_cached_function(fn) is None:
-        parsed = parse_def(fn)
-        arguments = parsed.ast.body[0].args
-        arguments.args += arguments.kwonlyargs
-        arguments.kwonlyargs, arguments.kw_defaults = [], []
-        tree, resolve = get_jit_def(parsed, fn.__name__), createResolutionCallbackFromClosure(fn)
-        compiled = _C._jit_script_compile(_qualified_name(fn), tree, resolve, get_default_args(fn))
-        _set_jit_function_cache(fn, compiled)
-    return fn
 
 
 class _PublicFunction:
