@@ -59,7 +59,7 @@ def test_results_of_another_machine_are_not_mixed(tmp_path):
     done = measured(file, NAMES[0])
     assert done.returncode == 2
     refusal = f"{file} holds results of another benchmark or machine; delete it first, or name another file"
-    assert done.stderr.splitlines()[-1] == f"torch-conv bench: {refusal}"
+    assert done.stderr.splitlines()[-1] == f"torch-conv bench filter2d: {refusal}"
     assert file.read_text() == text
 
 

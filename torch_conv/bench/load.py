@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 
-import torch
-
 Time = tuple[float, float]  # the median and the interquartile range of equal calls
 
 STAT = Path("/proc/stat")
@@ -62,6 +60,8 @@ def disturbance(others: float, measured: Iterable[Time]) -> str:
         others: cores that other programs took; 0 if no time of the CPU is shown.
         measured: the times of all calls.
     """
+    import torch  # `torch-conv report` and `make lint` read this module without it
+
     cores, noise = len(os.sched_getaffinity(0)), median([spread / middle for middle, spread in measured] or [0.0])
     reasons = []
     if others > max(0, cores - torch.get_num_threads()) + CROWDED:

@@ -7,8 +7,6 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-import torch
-
 from torch_conv.bench.files import reason
 from torch_conv.bench.usage import UsageError
 from torch_conv_cli import COMMANDS as COMMANDS
@@ -51,4 +49,6 @@ def of_memory(error: Exception) -> bool:
     """Whether memory ran out: Python's, a GPU's, or the CPU's, for which torch has no class."""
     if not isinstance(error, (MemoryError, RuntimeError)):
         return False
+    import torch  # benchmarks/report.py reads modules of this package without it
+
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
