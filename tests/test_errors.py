@@ -3,6 +3,7 @@
 import gc
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from memory_use import heap_bytes, needs_mallinfo
@@ -84,6 +85,23 @@ def test_the_refusal_of_no_tensor_names_what_makes_one(name, make, got):
         (
             lambda x: torch_conv.filter2d(x, "sobel_x"),
             "filter2d: kernel must be a torch.Tensor, got str; torch_conv.kernels.named(kernel) makes one",
+        ),
+        (
+            lambda x: torch_conv.filter2d(x, Path("taps.npy")),
+            "filter2d: kernel must be a torch.Tensor, got PosixPath",
+        ),
+        (
+            lambda x: torch_conv.sobel(np.zeros((8, 9, 3))),
+            "sobel: input must be a torch.Tensor, got numpy.ndarray; torch.from_numpy(input).movedim(-1, -3) makes one",
+        ),
+        (
+            lambda x: torch_conv.sobel(np.zeros((8, 9, 4))[::-1]),
+            "sobel: input must be a torch.Tensor, got numpy.ndarray; "
+            "torch.from_numpy(input.copy()).movedim(-1, -3) makes one",
+        ),
+        (
+            lambda x: torch_conv.filter2d(x, np.ones((1, 3, 3))[:, ::-1]),
+            "filter2d: kernel must be a torch.Tensor, got numpy.ndarray; torch.from_numpy(kernel.copy()) makes one",
         ),
         (
             lambda x: torch_conv.nn.GaussianBlur2d(sigma=1.0)(x.numpy()),

@@ -1,5 +1,6 @@
 """Refusals of the chains of filters: one literal sentence each, from the functions and from their operators."""
 
+import numpy as np
 import pytest
 import torch
 from refusals import BORDERS, DTYPES, TAP_DTYPES, check_operator, check_type, check_value, flatten, ones, refuses
@@ -155,7 +156,7 @@ FUNCTIONS = {
         *(((IMAGE, size, 1.0), {}, f"{SIZE} {(size, size)}") for size in (4, 0, -3)),
         ((IMAGE, (3, 4), 1.0), {}, f"{SIZE} (3, 4)"),
         *(((IMAGE, 3, sigma), {}, f"{SIGMA} {sigma}") for sigma in (0.0, -1.0, (1.0, 0.0), NAN)),
-        ((IMAGE, None, 1e11), {}, "sigma 100000000000.0 and truncate 4.0 make a window of more than 2^31 taps"),
+        ((IMAGE, None, 1e11), {}, "sigma 100000000000.0 and truncate 4.0 make a kernel of more than 2^24 taps"),
         ((ones(1, 1, 8, 9), None, ones(1, 2)), {}, TENSOR),
     ],
     "gaussian_blur3d": [
@@ -281,6 +282,24 @@ def test_a_sigma_for_every_sample_or_one_for_all(device, name):
         *(
             ("gaussian_blur3d", (VOLUME, 3, sigma), {}, "sigma must be of type float, got str")
             for sigma in ("1", (1.0, "1", 1.0))
+        ),
+        (
+            "gaussian_blur2d",
+            (IMAGE, 3, np.array([1.0, 2.0])),
+            {},
+            "sigma must be a number, a tuple of numbers or a tensor, got numpy.ndarray",
+        ),
+        (
+            "gaussian_laplace",
+            (IMAGE, np.array([1.0, 2.0])),
+            {},
+            "sigma must be a number or a tuple of numbers, got numpy.ndarray",
+        ),
+        (
+            "gaussian_blur2d",
+            (IMAGE, np.array([3, 3]), 1.0),
+            {},
+            "kernel_size must be an int or a tuple of ints, got numpy.ndarray",
         ),
     ],
 )

@@ -158,16 +158,31 @@ def test_names_are_sorted_and_complete():
     ("call", "sentence"),
     [
         (lambda: kernels.gaussian1d(0, 1.0), "gaussian1d: size must be at least 1, got 0"),
-        (lambda: kernels.gaussian1d(3, 0.0), "gaussian1d: sigma must be greater than 0, got 0.0"),
-        (lambda: kernels.gaussian2d((3, 3, 3), 1.0), "gaussian2d: size must be a number or 2 numbers, got 3"),
-        (lambda: kernels.gaussian2d(3, (1.0, 0)), "gaussian2d: sigma must be greater than 0, got 0.0"),
+        (lambda: kernels.gaussian1d(3, 0.0), "gaussian1d: sigma must be finite and greater than 0, got 0.0"),
+        (lambda: kernels.gaussian2d((3, 3, 3), 1.0), "gaussian2d: size must be a number or 2 numbers, got 3 numbers"),
+        (lambda: kernels.gaussian2d(3, (1.0, 0)), "gaussian2d: sigma must be finite and greater than 0, got 0.0"),
+        (
+            lambda: kernels.gaussian1d(sigma=float("inf")),
+            "gaussian1d: sigma must be finite and greater than 0, got inf",
+        ),
+        (lambda: kernels.gaussian1d(9, float("nan")), "gaussian1d: sigma must be finite and greater than 0, got nan"),
+        (lambda: kernels.gaussian1d(sigma=torch.ones(2)), "gaussian1d: sigma must be a number, got 2 numbers"),
+        (
+            lambda: kernels.gaussian1d(sigma=1e8),
+            "gaussian1d: sigma 100000000.0 and truncate 4.0 make a kernel of more than 2^24 taps",
+        ),
+        (lambda: kernels.gaussian1d(1 << 30, 1.0), "gaussian1d: size must be at most 2^24, got 1073741824"),
+        (
+            lambda: kernels.gaussian2d(3, torch.ones(2, requires_grad=True)),
+            "gaussian2d: sigma must not require a gradient, because a number gets none",
+        ),
         (lambda: kernels.gaussian1d(), "gaussian1d: size or sigma must be given"),
         (lambda: kernels.gaussian3d(truncate=3.0), "gaussian3d: size or sigma must be given"),
         (
             lambda: kernels.gaussian2d(sigma=1.0, truncate=0.0),
             "gaussian2d: truncate must be finite and greater than 0, got 0.0",
         ),
-        (lambda: kernels.box3d((3, 3)), "box3d: size must be a number or 3 numbers, got 2"),
+        (lambda: kernels.box3d((3, 3)), "box3d: size must be a number or 3 numbers, got 2 numbers"),
         (lambda: kernels.identity3d(0), "identity3d: size must be at least 1, got 0"),
         (lambda: kernels.laplacian3d(variant="8"), "laplacian3d: variant must be '6' or '26', got '8'"),
         (lambda: kernels.laplacian(5), "laplacian: size must be 3 for variant '4', got (5, 5)"),
@@ -178,6 +193,32 @@ def test_names_are_sorted_and_complete():
 def test_bad_values(call, sentence):
     with refuses(ValueError, sentence):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: kernels.gaussian1d(3, "1"), "gaussian1d: sigma must be a number, got str"),
+        (
+            lambda: kernels.gaussian2d(3, torch.ones(2, 2)),
+            "gaussian2d: sigma must be a number, got a tensor of float32",
+        ),
+        (lambda: kernels.box(3.0), "box: size must be of type int, got float"),
+        (lambda: kernels.box(np.ones(2)), "box: size must be of type int, got float64"),
+    ],
+)
+def test_bad_types(call, sentence):
+    with refuses(TypeError, sentence):
+        call()
+
+
+def test_numbers_of_numpy_and_torch():
+    expected = kernels.gaussian2d((3, 5), (1.0, 2.0))
+    for of in (np.array, torch.tensor):
+        assert torch.equal(kernels.gaussian2d(of([3, 5]), of([1.0, 2.0])), expected)
+    assert torch.equal(kernels.gaussian1d(np.int64(5), np.float64(2.0)), kernels.gaussian1d(5, 2.0))
+    assert torch.equal(kernels.box(np.int32(3)), kernels.box(3))
+    assert torch.equal(kernels.gaussian2d(3, torch.tensor(1.0)), kernels.gaussian2d(3, 1.0))
 
 
 def test_unknown_name():

@@ -329,7 +329,7 @@ def test_examples_in_docstrings(name):
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("name", tnn.__all__)
+@pytest.mark.parametrize("name", sorted({*tnn.__all__} - {"Replaced"}))  # a result
 def test_docstrings_are_complete(name):
     parts = ["Args:", "Raises:", "Equivalent to:", "Example:", "Returns:" if name.islower() else "Shape:"]
     assert [part for part in parts if part not in getattr(tnn, name).__doc__] == []

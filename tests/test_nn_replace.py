@@ -201,13 +201,13 @@ def test_what_it_left_and_why(model):
     replaced = tnn.replace_depthwise(model)
     left = {
         "0.widen": "dense (groups=1)",
-        "0.grouped": "4 input channels a group",
-        "0.own": "the subclass Own",
+        "0.grouped": "grouped (4 input channels a group)",
+        "0.own": "of the subclass Own",
         "0.up": "transposed",
         "3": "dense (groups=1)",
         "5": "lazy, without its number of channels",
         "6.0": "parametrized",
-        "6.1": "with a forward of its own",
+        "6.1": "given a forward of its own",
         "6.2": "scripted",
     }
     assert (replaced, replaced.left) == (["0.filter", "1"], left)
@@ -215,8 +215,8 @@ def test_what_it_left_and_why(model):
     lines = str(replaced).splitlines()
     assert lines[:3] == [
         "replaced 2: 0.filter, 1",
-        "left 2, dense (groups=1): 0.widen, 3",
-        "left 1, 4 input channels a group: 0.grouped",
+        "left 2 because dense (groups=1): 0.widen, 3",
+        "left 1 because grouped (4 input channels a group): 0.grouped",
     ]
     assert len(lines) == 1 + len(set(left.values()))
     for other in (copy.copy(replaced), copy.deepcopy(replaced), pickle.loads(pickle.dumps(replaced))):
@@ -227,7 +227,7 @@ def test_what_it_left_and_why(model):
 
 def test_long_lists_are_short_in_print():
     printed = str(tnn.replace_depthwise(nn.Sequential(*[nn.Conv2d(2, 2, 1) for _ in range(9)])))
-    assert printed == "replaced 0\nleft 9, dense (groups=1): 0, 1, 2, and 6 more"
+    assert printed == "replaced 0\nleft 9 because dense (groups=1): 0, 1, 2, and 6 more"
     assert str(tnn.replace_depthwise(nn.Conv2d(2, 2, 1, groups=2))) == "replaced 1: the model itself"
 
 

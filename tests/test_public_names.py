@@ -6,11 +6,11 @@ import sys
 import pytest
 
 import torch_conv
-from torch_conv import compat, distributed, functional, kernels, nn, reference
+from torch_conv import compat, distributed, functional, kernels, nn, reference, typing
 from torch_conv.compat import causal_conv1d, cv2, scipy_ndimage
 
-MODULES = [compat, distributed, functional, kernels, nn, reference, causal_conv1d, cv2, scipy_ndimage]
-SUBMODULES = {"compat", "distributed", "functional", "kernels", "nn", "reference"}
+MODULES = [compat, distributed, functional, kernels, nn, reference, typing, causal_conv1d, cv2, scipy_ndimage]
+SUBMODULES = {"compat", "distributed", "functional", "kernels", "nn", "reference", "typing"}
 NAMES = {"SplitTensor", "explain", "library_path", "prepare", "split", *SUBMODULES, *functional.__all__}
 
 

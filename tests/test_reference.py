@@ -279,3 +279,9 @@ def test_the_comparison_can_fail(dtype):
     wrong[4, 5] = wrong[4, 5] + step
     with pytest.raises(AssertionError, match=r"1 of 99 elements are off, the first at \(4, 5\)"):
         assert_within(wrong, exact, exact, **options)
+
+
+@pytest.mark.parametrize("name", ["gaussian_blur2d", "gaussian_blur3d", "unsharp_mask"])
+def test_no_sigma(name):
+    with pytest.raises(ValueError, match=f"^{name}: sigma must be given$"):
+        getattr(reference, name)(torch.ones(3, 4, 5))

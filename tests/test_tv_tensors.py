@@ -1,6 +1,8 @@
 """torchvision's images, videos and masks keep their class in filters; results of other shapes are plain tensors."""
 
 import copy
+import sys
+import types
 
 import pytest
 import torch
@@ -44,6 +46,13 @@ def test_convolutions_give_plain_tensors_as_torchs():
     image, weight = tv_tensors.Image(torch.rand(SHAPE)), torch.rand(3, 1, 3, 3)
     assert type(nn.functional.conv2d(image, weight, groups=3)) is torch.Tensor
     assert type(torch_conv.conv2d(image, weight, groups=3)) is torch.Tensor
+    assert type(torch_conv.causal_conv1d(image, torch.rand(12, 3))) is torch.Tensor
+    assert type(torch_conv.causal_conv1d(x=image, weight=torch.rand(12, 3))) is torch.Tensor
+
+
+def test_a_module_that_another_thread_imports(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchvision.tv_tensors", types.ModuleType("torchvision.tv_tensors"))
+    assert type(torch_conv.box_blur(nn.Parameter(torch.rand(4, 5)), 3)) is torch.Tensor
 
 
 def test_options_errors_and_gradients():

@@ -12,14 +12,15 @@ sigmas have the order y, x or z, y, x; `sobel_x` and its like are named after th
 import functools
 import math
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from torch_conv.dispatch.numbers import refuse_gradient
+from torch_conv.dispatch.numbers import is_whole, kind_of, refuse_gradient
 from torch_conv.dispatch.prepare_kernel import prepare
-from torch_conv.dispatch.symbols import fixed, is_known
+from torch_conv.dispatch.symbols import fixed, holds, is_known
 from torch_conv.typing import LaplacianVariant
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
     "sobel_x",
     "sobel_y",
 ]
+
+_MOST_TAPS = 1 << 24  # along an axis: Python computes them one by one, in seconds
 
 
 def __dir__() -> list[str]:
@@ -87,8 +90,8 @@ def size_of(name: str, sigma: float, truncate: float) -> int:
     """The size of a kernel with `truncate` standard deviations on each side; TorchScript can compile it."""
     if not (truncate > 0 and truncate < math.inf):
         raise ValueError(f"{name}: truncate must be finite and greater than 0, got {truncate}")
-    if truncate * sigma > 1e9:
-        raise ValueError(f"{name}: sigma {sigma} and truncate {truncate} make a window of more than 2^31 taps")
+    if truncate * sigma >= 1 << 23:
+        raise ValueError(f"{name}: sigma {sigma} and truncate {truncate} make a kernel of more than 2^24 taps")
     radius = int(truncate * sigma + 0.5)
     return 2 * (radius if torch.jit.is_scripting() else fixed(radius)) + 1
 
@@ -365,27 +368,22 @@ def _tensor(taps: Sequence[float] | Sequence[Sequence[float]], dtype: torch.dtyp
 
 def _gaussians(name: str, size: Any, sigma: Any, axes: int, truncate: float) -> list[Tensor]:
     """The taps of a Gaussian along each axis, in float64."""
-    refuse_gradient(name, "sigma", sigma)
-    if isinstance(sigma, Tensor):
-        sigma = sigma.tolist()
-    sigmas = list(sigma) if hasattr(sigma, "__iter__") and not isinstance(sigma, str) else [sigma] * axes
-    if len(sigmas) != axes:
-        raise ValueError(f"{name}: sigma must be a number or {axes} numbers, got {len(sigmas)}")
+    sigmas = _per_axis(name, "sigma", sigma, axes)
     sizes = [None] * axes if size is None else _sizes(name, size, axes)
     return [_gaussian(name, k, s, truncate) for k, s in zip(sizes, sigmas, strict=True)]
 
 
-def _gaussian(name: str, size: int | None, sigma: float | None, truncate: float) -> Tensor:
+def _gaussian(name: str, size: int | None, sigma: Any, truncate: float) -> Tensor:
     refuse_gradient(name, "sigma", sigma)
     if sigma is None:
         if size is None:
             raise ValueError(f"{name}: size or sigma must be given")
         sigma = default_sigma(size)
-    if not hasattr(sigma, "__float__"):
-        raise TypeError(f"{name}: sigma must be a number, got {type(sigma).__name__}")
+    if not hasattr(sigma, "__float__") or getattr(sigma, "shape", ()) != ():
+        raise TypeError(f"{name}: sigma must be a number, got {kind_of(sigma)}")
     sigma = float(sigma)
-    if not sigma > 0:
-        raise ValueError(f"{name}: sigma must be greater than 0, got {sigma}")
+    if not (holds(sigma > 0) and holds(sigma < math.inf)):
+        raise ValueError(f"{name}: sigma must be finite and greater than 0, got {sigma}")
     if size is None:
         size = size_of(name, sigma, truncate)
     if not (is_known(size) and is_known(sigma)):
@@ -407,17 +405,26 @@ def _identity_nd(sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     return kernel
 
 
-def _sizes(name: str, size: int | Sequence[int], ndim: int) -> tuple[int, ...]:
-    sizes: tuple[Any, ...] = tuple(size) if isinstance(size, (list, tuple)) else (size,) * ndim
-    if len(sizes) != ndim:
-        raise ValueError(f"{name}: size must be a number or {ndim} numbers, got {len(sizes)}")
-    for k in sizes:
-        _check_size(name, k)
-    return sizes
+def _sizes(name: str, size: Any, axes: int) -> tuple[int, ...]:
+    return tuple(_size(name, k) for k in _per_axis(name, "size", size, axes))
 
 
-def _check_size(name: str, size: int) -> None:
-    if not isinstance(size, int):
-        raise TypeError(f"{name}: size must be of type int, got {type(size).__name__}")
+def _size(name: str, size: Any) -> int:
+    if not is_whole(size):
+        raise TypeError(f"{name}: size must be of type int, got {kind_of(size)}")
+    size = size if isinstance(size, int) else index(size)
     if size < 1:
         raise ValueError(f"{name}: size must be at least 1, got {size}")
+    if size > _MOST_TAPS:
+        raise ValueError(f"{name}: size must be at most 2^24, got {size}")
+    return size
+
+
+def _per_axis(name: str, argument: str, value: Any, axes: int) -> list[Any]:
+    """A number for every axis, or the numbers of a list, an array or a tensor."""
+    is_number = isinstance(value, str) or getattr(value, "shape", None) == () or not hasattr(value, "__iter__")
+    values = [value] * axes if is_number else list(value)
+    if len(values) != axes:
+        numbers = "a number" if axes == 1 else f"a number or {axes} numbers"
+        raise ValueError(f"{name}: {argument} must be {numbers}, got {len(values)} numbers")
+    return values

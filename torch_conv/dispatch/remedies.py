@@ -10,7 +10,6 @@ from torch import Tensor
 _MAKES = " makes one"
 # By the name of a class or of one that it derives from: this module imports neither numpy nor Pillow.
 _REMEDIES = {
-    "numpy.ndarray": "torch.from_numpy({})" + _MAKES,
     "PIL.Image.Image": "torchvision.transforms.v2.functional.pil_to_tensor({})" + _MAKES,
     "torch_conv.split.SplitTensor": "{}.gather()" + _MAKES,
 }
@@ -41,14 +40,25 @@ def _kind_and_remedy(argument: str, value: Any) -> tuple[str, str]:
     if isinstance(value, (list, tuple)):
         of_tensors = len(value) > 0 and isinstance(value[0], Tensor)
         remedy = ("torch.stack({})" if of_tensors else "torch.tensor({})") + _MAKES
-    elif isinstance(value, (str, PathLike)):
+    elif argument == "kernel" and isinstance(value, str):
+        remedy = "torch_conv.kernels.named({})" + _MAKES
+    elif argument != "kernel" and isinstance(value, (str, PathLike)):
         remedy = "torchvision.io.decode_image({}) reads a picture"
-        if argument == "kernel":
-            remedy = "torch_conv.kernels.named({})" + _MAKES
     elif hasattr(value, "__dlpack__"):
         remedy = "torch.from_dlpack({})" + _MAKES
     for kind in type(value).__mro__:
         known = f"{kind.__module__}.{kind.__qualname__}"
         if known in _REMEDIES:
             got, remedy = known.removeprefix("torch_conv.split."), _REMEDIES[known]
+        elif known == "numpy.ndarray":
+            got, remedy = known, _of_array(argument, value) + _MAKES
     return got, remedy.format(argument)
+
+
+def _of_array(argument: str, array: Any) -> str:
+    """The line that makes a tensor of a numpy array: channels first, and no negative strides."""
+    made = "torch.from_numpy({})"
+    if any(stride < 0 for stride in array.strides):
+        made = "torch.from_numpy({}.copy())"
+    is_picture = argument == "input" and array.ndim == 3 and array.shape[-1] in (1, 3, 4)
+    return made + ".movedim(-1, -3)" if is_picture else made

@@ -164,6 +164,7 @@ def _around_operator(
     )
     first_integer = min(integers.values(), default=len(function.names))
     looks = looks_of(name, function.signature)
+    of_images = function.names[0] == "input"  # the results of sequences are plain tensors
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if len(args) > first:
@@ -176,7 +177,7 @@ def _around_operator(
         if is_fx_symbolic_tracing() and (tracer := _tracer_of(args, kwargs)) is not None:
             return tracer.create_proxy("call_function", call, args, kwargs)
         kind: type = type(args[0] if args else kwargs.get("input"))
-        if kind is not Tensor and is_picture(kind):
+        if kind is not Tensor and of_images and is_picture(kind):
             return of_picture(call, args, kwargs)
         if kwargs:
             for argument, value in kwargs.items():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, get_args
+import sys
+from collections.abc import Sequence
+from typing import Any, get_args, get_origin
 
 import torch
 from torch import Tensor
@@ -77,6 +79,11 @@ def wrong_type(
         lost = None if takes_tensor(annotation) else gradient_refusal(name, argument, value)
         if lost is not None:
             return lost
+        per_axis = any(get_origin(t) is Sequence for t in taken)
+        if per_axis and isinstance(value, getattr(sys.modules.get("numpy"), "ndarray", ())):
+            one, many = ("a number", "a tuple of numbers") if float in taken else ("an int", "a tuple of ints")
+            want = f"{one}, {many} or a tensor" if Tensor in taken else f"{one} or {many}"
+            return TypeError(f"{name}: {argument} must be {want}, got numpy.ndarray")
         plain = [t for t in taken if t in (Tensor, str, bool, int, float, torch.dtype)]
         if len(plain) == 1 and set(taken) <= {*plain, type(None)}:
             fits = isinstance(value, (*taken, int) if float in plain else tuple(taken))

@@ -11,8 +11,9 @@ from torch import Tensor
 
 def is_picture(kind: type) -> bool:
     """Whether a class is `torchvision.tv_tensors.Image`, `Video` or `Mask`, or derives from one."""
-    known = sys.modules.get("torchvision.tv_tensors")  # objects of these classes exist only where it is imported
-    return known is not None and issubclass(kind, (known.Image, known.Video, known.Mask))
+    known: Any = sys.modules.get("torchvision.tv_tensors")  # objects of these classes exist only where it is imported
+    # Another thread may be importing it; `wrap` comes last.
+    return hasattr(known, "wrap") and issubclass(kind, (known.Image, known.Video, known.Mask))
 
 
 def of_picture(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -22,4 +23,4 @@ def of_picture(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     result = call(plain, *args[1:], **kwargs) if args else call(**(kwargs | {"input": plain}))
     if type(result) is not Tensor or result is kwargs.get("out") or result.dim() != picture.dim():
         return result
-    return result.as_subclass(type(picture))
+    return sys.modules["torchvision.tv_tensors"].wrap(result, like=picture)

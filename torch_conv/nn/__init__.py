@@ -15,7 +15,7 @@ from torch_conv.nn.conv import Conv1d, Conv2d, Conv3d
 from torch_conv.nn.edges import Laplacian, Sobel, SpatialGradient
 from torch_conv.nn.filters import BoxBlur, Filter2d, Filter3d
 from torch_conv.nn.gaussian import GaussianBlur2d, GaussianBlur3d, UnsharpMask
-from torch_conv.nn.replace import replace_depthwise
+from torch_conv.nn.replace import Replaced, replace_depthwise
 
 __all__ = [
     "BoxBlur",
@@ -27,6 +27,7 @@ __all__ = [
     "GaussianBlur2d",
     "GaussianBlur3d",
     "Laplacian",
+    "Replaced",
     "Sobel",
     "SpatialGradient",
     "UnsharpMask",

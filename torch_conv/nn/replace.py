@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from torch_conv.nn.conv import Conv1d, Conv2d, Conv3d
 
@@ -15,6 +14,7 @@ _OURS: dict[type[nn.Module], type[Conv1d] | type[Conv2d] | type[Conv3d]] = {
     nn.Conv2d: Conv2d,
     nn.Conv3d: Conv3d,
 }
+_TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
 class Replaced(list[str]):
@@ -32,7 +32,7 @@ class Replaced(list[str]):
         lines = [_listed(f"replaced {len(self)}", self, len(self))]
         for reason in dict.fromkeys(self.left.values()):
             names = [name for name, why in self.left.items() if why == reason]
-            lines.append(_listed(f"left {len(names)}, {reason}", names, 3))
+            lines.append(_listed(f"left {len(names)} because {reason}", names, 3))
         return "\n".join(lines)
 
 
@@ -57,9 +57,8 @@ def replace_depthwise(model: nn.Module) -> Replaced:
             fusions of `torch.ao.quantization`, must run before.
 
     Returns:
-        The qualified names of the changed modules, a list in the order of `model.named_modules()`. A module with
-        several names is listed by its first name. The attribute `left` is a dictionary from the name of each
-        convolution that stays as it is to the reason. `print` shows both.
+        A `Replaced`: the qualified names of the changed modules, each once, in the order of `model.named_modules()`.
+        Its attribute `left` maps the names of all other convolutions to the reasons, and `print` shows both.
 
     Raises:
         TypeError: if `model` is no module.
@@ -96,7 +95,9 @@ def replace_depthwise(model: nn.Module) -> Replaced:
 
 def _is_convolution(module: Any) -> bool:
     scripted = isinstance(module, torch.jit.ScriptModule)
-    return isinstance(module, _ConvNd) or (scripted and module.original_name in ("Conv1d", "Conv2d", "Conv3d"))
+    return isinstance(module, (*_OURS, *_TRANSPOSED)) or (
+        scripted and module.original_name in ("Conv1d", "Conv2d", "Conv3d")
+    )
 
 
 def _why_not(module: Any) -> str:
@@ -105,18 +106,18 @@ def _why_not(module: Any) -> str:
         return "scripted"
     if isinstance(module, tuple(_OURS.values())):
         return "already of torch_conv.nn"
-    if isinstance(module, _ConvTransposeNd):
+    if isinstance(module, _TRANSPOSED):
         return "transposed"
     if isinstance(module, nn.modules.lazy.LazyModuleMixin):
         return "lazy, without its number of channels"
     if module.groups == 1:
         return "dense (groups=1)"
     if module.groups != module.in_channels:
-        return f"{module.in_channels // module.groups} input channels a group"
+        return f"grouped ({module.in_channels // module.groups} input channels a group)"
     if nn.utils.parametrize.is_parametrized(module):
         return "parametrized"
     if type(module) not in _OURS:
-        return f"the subclass {type(module).__name__}"
+        return f"of the subclass {type(module).__name__}"
     if "forward" in vars(module) or "_conv_forward" in vars(module):
-        return "with a forward of its own"
+        return "given a forward of its own"
     return ""

@@ -30,7 +30,7 @@ def gaussian_blur2d(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """The result of `torch_conv.gaussian_blur2d`: `filter2d` with a sampled Gaussian."""
-    y, x = _gaussians(kernel_size, sigma, truncate, 2)
+    y, x = _gaussians("gaussian_blur2d", kernel_size, sigma, truncate, 2)
     dtype = output_dtype or input.dtype
     return filter2d_separable(input.double(), x, y, border_type, padding=padding, value=value, output_dtype=dtype)
 
@@ -47,7 +47,7 @@ def gaussian_blur3d(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """The result of `torch_conv.gaussian_blur3d`: `filter3d` with a sampled Gaussian."""
-    z, y, x = _gaussians(kernel_size, sigma, truncate, 3)
+    z, y, x = _gaussians("gaussian_blur3d", kernel_size, sigma, truncate, 3)
     dtype = output_dtype or input.dtype
     return filter3d_separable(input.double(), x, y, z, border_type, padding=padding, value=value, output_dtype=dtype)
 
@@ -64,7 +64,7 @@ def unsharp_mask(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """The result of `torch_conv.unsharp_mask`: `filter2d` with the pixel + amount * (the pixel - a Gaussian)."""
-    blur = _outer(*_gaussians(kernel_size, sigma, 4.0, 2))
+    blur = _outer(*_gaussians("unsharp_mask", kernel_size, sigma, 4.0, 2))
     pixel = torch.zeros_like(blur)
     pixel[..., blur.shape[-2] // 2, blur.shape[-1] // 2] = 1
     window = pixel + amount * (pixel - blur)
@@ -86,7 +86,9 @@ def difference_of_gaussians(
     """The result of `torch_conv.difference_of_gaussians`: `filter2d` with a narrow Gaussian minus a wide one."""
     if high_sigma is None:
         high_sigma = [1.6 * s for s in per_axis(low_sigma, 2)]
-    low, high = (_outer(*_gaussians(None, sigma, truncate, 2)) for sigma in (low_sigma, high_sigma))
+    low, high = (
+        _outer(*_gaussians("difference_of_gaussians", None, sigma, truncate, 2)) for sigma in (low_sigma, high_sigma)
+    )
     dy, dx = ((wide - narrow) // 2 for wide, narrow in zip(high.shape, low.shape, strict=True))
     window = F.pad(low, (dx, dx, dy, dy)) - high
     dtype = output_dtype or input.dtype
@@ -104,17 +106,19 @@ def gaussian_laplace(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """The result of `torch_conv.gaussian_laplace`: `filter2d` with the sum of a Gaussian's second derivatives."""
-    y, x = _gaussians(None, sigma, truncate, 2)
+    y, x = _gaussians("gaussian_laplace", None, sigma, truncate, 2)
     sigma_y, sigma_x = per_axis(sigma, 2)
     window = _outer(_second_derivative(y, sigma_y), x) + _outer(y, _second_derivative(x, sigma_x))
     dtype = output_dtype or input.dtype
     return filter2d(input.double(), window, border_type, padding=padding, value=value, output_dtype=dtype)
 
 
-def _gaussians(kernel_size: int | Sequence[int] | None, sigma: Sigma, truncate: float, axes: int) -> list[Tensor]:
+def _gaussians(
+    name: str, kernel_size: int | Sequence[int] | None, sigma: Sigma, truncate: float, axes: int
+) -> list[Tensor]:
     """The taps along every axis in float64: (k,), or (B, k) where sigma is a tensor (B, axes)."""
     if sigma is None:
-        raise ValueError("sigma must be given")
+        raise ValueError(f"{name}: sigma must be given")
     if isinstance(sigma, Tensor):
         sigmas = list(sigma.double().unbind(-1))
     else:
