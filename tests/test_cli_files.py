@@ -298,6 +298,22 @@ def test_devices_are_written_to_and_never_replaced(capsys):
     assert Path("/dev/full").is_char_device()
 
 
+@pytest.mark.parametrize("out", ["/dev/stdout", "/proc/self/fd/1"])
+def test_a_file_open_for_append_keeps_its_lines(tmp_path, out):
+    log = tmp_path / "log"
+    log.write_text("EARLIER\n")
+    with log.open("a") as file:
+        assert command(*BENCH, "--json", out, stdout=file).returncode == 0
+    first, *others = log.read_text().splitlines()
+    assert first == "EARLIER"
+    assert json.loads("\n".join(others[others.index("{") : others.index("}") + 1]))["benchmark"] == "volume"
+
+
+def test_a_descriptor_that_is_not_open(capsys):
+    said = refused(capsys, *BENCH, "--json", "/dev/fd/999")
+    assert said == "torch-conv bench volume: /dev/fd/999 cannot be written: bad file descriptor"
+
+
 def test_a_pipe_takes_the_json(tmp_path, capsys):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

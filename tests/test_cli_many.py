@@ -176,6 +176,16 @@ def test_a_pipe_into_a_file(folder, capsys):
     np.testing.assert_array_equal(np.asarray(pil.open("out.png")), filtered())
 
 
+def test_a_file_may_be_named_as_standard_input_is(folder, capsysbinary):
+    Path("a.png").rename("-")
+    with standard_input(b"no image"):
+        assert run("filter", "./-", "out.png", *BOX) == 0
+    Path("-").unlink()
+    assert run("filter", "out.png", "./-", "--format", "png", *BOX) == 0
+    assert capsysbinary.readouterr().out.splitlines()[-1] == b"-: box, 30 x 20 pixels, RGB, 8 bits, on cpu"
+    assert pil.open("-").format == "PNG"
+
+
 def test_a_file_behind_standard_output_is_not_replaced(folder):
     with open("out.png", "wb") as file:
         assert process("-", "/dev/stdout", input=Path("a.png").read_bytes(), stdout=file).returncode == 0

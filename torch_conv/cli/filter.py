@@ -15,7 +15,15 @@ from torch_conv.bench.progress import progress_bar
 from torch_conv.bench.usage import UsageError
 from torch_conv.cli import add_force, complain, printable, user_arguments
 from torch_conv.cli._filters import FILTERS, VOLUME_FILTERS, add_options, filter_of
-from torch_conv.cli._images import FORMS, JPEG_QUALITY, STANDARD, check_content, device_named, write_image
+from torch_conv.cli._images import (
+    FORMS,
+    JPEG_QUALITY,
+    STANDARD,
+    check_content,
+    device_named,
+    path_given,
+    write_image,
+)
 from torch_conv.cli._pictures import BACKGROUNDS, Picture, decoded, form_of, read_file
 from torch_conv.cli._targets import targets_of
 
@@ -49,7 +57,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         f"values where an image has no negative ones. Filters of volumes: {', '.join(VOLUME_FILTERS)}.",
     )
     parser.any_order = True
-    parser.add_argument("inputs", metavar="IN", type=Path, nargs="+", help="photographs; - is standard input")
+    parser.add_argument("inputs", metavar="IN", type=path_given, nargs="+", help="photographs; - is standard input")
     parser.add_argument("output", metavar="OUT", help="a file .png, .tif or .jpg, a folder, or - for standard output")
     add_options(parser)
     parser.add_argument(
@@ -98,17 +106,17 @@ def filter_file(
     args: argparse.Namespace, function: Callable[[Tensor], Tensor], device: torch.device, source: Path, target: Path
 ) -> None:
     """Reads, filters and writes one file, and prints a line about it."""
-    name = "standard input" if source == STANDARD else source
+    name = "standard input" if source is STANDARD else source
     content = read_file(source)
     picture = decoded(name, content, args.background)
     count = picture.pixels.shape[:-3].numel()
     if picture.axes and args.stack is None:
         raise UsageError(f"{name} holds {count} pages: --stack volume or --stack images says what they are")
     form = args.format or FORMS.get(target.suffix.lower()) or form_of(content)
-    check_content("standard output" if target == STANDARD else target, picture.pixels, form)
+    check_content("standard output" if target is STANDARD else target, picture.pixels, form)
     filter_pages = filter_volume if args.stack == "volume" else filter_images
     result = filter_pages(name, picture, function, device)
-    if target == STANDARD:
+    if target is STANDARD:
         return write_image(target, result, form=form, resolution=picture.resolution)
     make_folder(target.parent)
     write_image(target, result, args.force, form, picture.resolution)
