@@ -1,6 +1,12 @@
 """Commands run in this process, as a test wants them: options in, exit status out."""
 
+from importlib.util import find_spec
+
+import pytest
+
 from torch_conv import cli
+
+with_codecs = pytest.mark.skipif(find_spec("imagecodecs") is None, reason="imagecodecs is not installed")
 
 
 def run(*arguments):

@@ -18,7 +18,6 @@ from torch_conv import kernels
 np = pytest.importorskip("numpy")
 pil = pytest.importorskip("PIL.Image")
 tifffile = pytest.importorskip("tifffile")
-pytest.importorskip("imagecodecs")
 pytest.importorskip("cv2")
 pytest.importorskip("rich")
 
