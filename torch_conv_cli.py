@@ -39,12 +39,13 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.register("type", int, whole_number)
+        self.register("type", int, whole_number)  # what `type=int` and `type=float` of an option mean
         self.register("type", float, number)
         self.set_defaults(prog=self.prog)  # the innermost command's stays
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument ([^:]+):( must)?", lambda m: m[1] + (m[2] or ":"), message)
+        message = re.sub(r"^the following arguments are required: (.*)", r"\1 must be given", message)
         self.exit(2, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
@@ -100,6 +101,7 @@ def whole_number(text: str) -> int:
 
 
 def number(text: str) -> float:
+    """A measure of an option."""
     try:
         return float(text)
     except ValueError:

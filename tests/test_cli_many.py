@@ -268,6 +268,9 @@ def test_size_sigma_and_amount(folder, arguments, expected):
     ("arguments", "sentence"),
     [
         (["box", "--amount", "1"], "--amount has no meaning for box"),
+        (["gaussian", "--sigma", "-1"], "--sigma must be finite and greater than 0, got -1"),
+        (["gaussian", "--sigma", "2,inf"], "--sigma must be finite and greater than 0, got 2,inf"),
+        (["gaussian", "--sigma", "1,2,3"], "--sigma must be Y,X or one number for both, got 1,2,3"),
         (["gaussian", "--amount", "1"], "--amount has no meaning for gaussian"),
         (["box", "--sigma", "1"], "--sigma has no meaning for box"),
         (["box", "--size", "3,5,7"], "--size must be Y,X or one number for both, got 3,5,7"),
@@ -283,5 +286,20 @@ def test_size_sigma_and_amount(folder, arguments, expected):
     ],
 )
 def test_options_that_are_refused(folder, capsys, arguments, sentence):
-    said = refused(capsys, "filter", "a.png", "out.png", "--device", "cpu", "--filter", *arguments)
+    said = refused(capsys, "filter", "missing.png", "out.png", "--device", "cpu", "--filter", *arguments)
     assert said == f"torch-conv filter: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        ([], "IN, OUT, --filter"),
+        (["a.png"], "OUT, --filter"),
+        (["a.png", "out.png"], "--filter"),
+        (["--filter", "box"], "IN, OUT"),
+        (["a.png", "--filter", "box"], "OUT"),
+    ],
+)
+def test_all_missing_arguments_are_named(folder, capsys, arguments, missing):
+    said = refused(capsys, "filter", *arguments)
+    assert said == f"torch-conv filter: {missing} must be given (see torch-conv filter --help)"

@@ -170,7 +170,7 @@ def test_what_is_not_a_number_stays_in_its_window(tmp_path):
         (["--stack", "volume", "--size", "3,5"], "--size must be Z,Y,X or one number for all, got 3,5"),
         (
             ["--stack", "volume", "--filter", "gaussian", "--sigma", "1.5,2"],
-            "--sigma must be Z,Y,X or one number for all, got 1.5,2.0",
+            "--sigma must be Z,Y,X or one number for all, got 1.5,2",
         ),
         (["--stack", "images", "--size", "3,5,7"], "--size must be Y,X or one number for both, got 3,5,7"),
         (["--stack", "volume", "--size", "3,0,5"], "--size must be at least 1, got 0"),

@@ -57,9 +57,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         f"values where an image has no negative ones. Filters of volumes: {', '.join(VOLUME_FILTERS)}.",
     )
     parser.any_order = True
-    parser.add_argument("inputs", metavar="IN", type=path_given, nargs="+", help="photographs; - is standard input")
-    parser.add_argument("output", metavar="OUT", help="a file .png, .tif or .jpg, a folder, or - for standard output")
-    add_options(parser)
+    parser.add_argument(
+        "paths",
+        metavar="IN ... OUT",
+        nargs="*",
+        help="photographs, - for standard input; then a file .png, .tif or .jpg, a folder, or - for standard output",
+    )
+    add_options(parser, required=False)
     parser.add_argument(
         "--stack",
         metavar="KIND",
@@ -83,14 +87,19 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    given = {"IN": args.paths, "OUT": args.paths[1:], "--filter": args.filter}
+    if missing := [name for name, value in given.items() if not value]:  # argparse would name some, then others
+        raise UsageError(f"{', '.join(missing)} must be given (see {args.prog} --help)")
+    *inputs, output = args.paths
+    sources = [path_given(text) for text in inputs]
     function = filter_of(args, volume=args.stack == "volume")
     device = device_named(args.device)
-    targets = targets_of(args.inputs, args.output, args.format, args.force)
+    targets = targets_of(sources, output, args.format, args.force)
     if len(targets) == 1:
-        return filter_file(args, function, device, args.inputs[0], targets[0])
+        return filter_file(args, function, device, sources[0], targets[0])
     failures = 0
     with progress_bar() as bar:
-        for source, target in bar.track(list(zip(args.inputs, targets, strict=True)), description=args.filter):
+        for source, target in bar.track(list(zip(sources, targets, strict=True)), description=args.filter):
             try:
                 filter_file(args, function, device, source, target)
             except OptionError:

@@ -48,7 +48,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--iterations",
         metavar="N",
-        type=whole_number,
+        type=int,
         help=f"rounds in which all take turns, at least {QUICK_ROUNDS} (default: {ROUNDS}; --quick: {QUICK_ROUNDS})",
     )
     parser.set_defaults(run=run)

@@ -21,7 +21,7 @@ from torch_conv.bench.load import time_of
 from torch_conv.bench.machine import metadata
 from torch_conv.bench.timing import enqueue_seconds, in_rounds, queue_sampler
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import add_force, whole_number
+from torch_conv.cli import add_force
 from torch_conv.cli._images import device_named
 
 SUMMARY = "one image on one device and in shards on all"
@@ -62,7 +62,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--sizes",
         metavar="N",
-        type=whole_number,
+        type=int,
         nargs="+",
         help=f"images of N x N pixels (default: {words(SIZES)}; on the CPU {words(CPU_SIZES)})",
     )
