@@ -19,6 +19,7 @@ from command_line import prog, refused, run
 
 import torch_conv
 from torch_conv.bench.files import write_file
+from torch_conv.bench.usage import UsageError
 
 np = pytest.importorskip("numpy")
 pil = pytest.importorskip("PIL.Image")
@@ -395,8 +396,47 @@ def test_a_file_system_without_hard_links(picture, monkeypatch, capsys):
 
     monkeypatch.setattr(os, "link", link)
     out = picture.with_name("out.png")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", lambda part, target: full(part))
+        said = refused(capsys, *filtering(picture, out))
+        assert said == f"torch-conv filter: {out} cannot be written: no space left on device"
+    assert list(picture.parent.iterdir()) == [picture]
     assert run(*filtering(picture, out)) == 0
     assert sorted(picture.parent.iterdir()) == [picture, out]
+
+
+def test_a_name_is_reserved_without_hard_links(tmp_path, monkeypatch):
+    out, opened = tmp_path / "out", os.open
+
+    def link(*args, **kwargs):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    def late(path, *args):
+        out.write_text("somebody's")  # at the last moment
+        return opened(path, *args)
+
+    monkeypatch.setattr(os, "link", link)
+    monkeypatch.setattr(os, "open", late)
+    with pytest.raises(UsageError, match="out exists already; --force replaces it"):
+        write_file(out, b"ours", force=False)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["somebody's"]
+
+
+def test_a_signal_before_all_handlers_are_there(tmp_path, monkeypatch):
+    install, sent = signal.signal, []
+
+    def at_once(number, handler):
+        install(number, handler)
+        if number == signal.SIGTERM and callable(handler) and not sent:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(signal, "signal", at_once)
+    monkeypatch.setattr(signal, "raise_signal", sent.append)
+    with pytest.raises(BaseException, match="^$"):
+        write_file(tmp_path / "out", b"1")
+    assert sent == [signal.SIGTERM]
+    assert {signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)} == {signal.SIG_DFL}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_names_of_files_do_not_steer_the_terminal(picture, capsys):

@@ -162,9 +162,9 @@ def _ending_by_signal() -> Iterator[None]:
     replaced = []
     if threading.current_thread() is threading.main_thread():  # no other may
         replaced = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
-    for number in replaced:
-        signal.signal(number, end)
     try:
+        for number in replaced:
+            signal.signal(number, end)
         yield
     finally:
         for number in replaced:
@@ -174,12 +174,15 @@ def _ending_by_signal() -> Iterator[None]:
 
 
 def _take_name(part: Path, target: Path) -> None:
-    """Renames the file unless the name exists, in one step where the file system has hard links."""
+    """Renames the file unless the name exists, whether or not the file system has hard links."""
     try:
         os.link(part, target)
     except FileExistsError:
         raise
     except OSError:
-        if os.path.lexists(target):
-            raise FileExistsError from None
-        os.replace(part, target)
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL))  # nobody else can take the name from here on
+        try:
+            os.replace(part, target)
+        except BaseException:
+            target.unlink()
+            raise
