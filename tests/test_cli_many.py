@@ -128,6 +128,15 @@ def test_bad_inputs_are_named_and_the_others_filtered(folder, capfd):
     assert named("new") == ["a.png", "c.tif"]
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
+def test_a_progress_bar_on_a_full_disk_is_lost(folder, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich draws on what is no terminal
+    with contextlib.suppress(OSError), open("/dev/full", "w") as disk:
+        monkeypatch.setattr(sys, "stderr", disk)
+        assert run("filter", "a.png", "c.tif", "new/", *BOX) == 0
+    assert named("new") == ["a.png", "c.tif"]
+
+
 def test_a_bad_option_is_named_once(folder, capsys):
     said = refused(capsys, "filter", "a.png", "c.tif", "new/", *BOX, "--filter", "gaussian", "--size", "4")
     assert said == "torch-conv filter: gaussian_blur2d: kernel_size must be odd and at least 1, got (4, 4)"
