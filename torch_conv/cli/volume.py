@@ -19,7 +19,7 @@ from torch_conv.bench.files import check_file, write_json
 from torch_conv.bench.ladder.columns import COLUMNS
 from torch_conv.bench.ladder.running import document, exit_if_wrong, measure, show
 from torch_conv.bench.ladder.study import TOLERANCE, Bench, Row, Study, error
-from torch_conv.bench.load import time_of
+from torch_conv.bench.load import median_and_range
 from torch_conv.bench.machine import metadata
 from torch_conv.bench.timing import time_call
 from torch_conv.bench.usage import UsageError
@@ -196,5 +196,5 @@ class Gold:
             "average_ms": 1e3 * fmean(seconds),
             "median_ms": 1e3 * median(seconds),
             "minimum_ms": 1e3 * min(seconds),
-            "iqr_ms": {"median": 1e3 * time_of(seconds)[1]},
+            "iqr_ms": {"median": 1e3 * median_and_range(seconds)[1]},
         }
