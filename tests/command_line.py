@@ -4,14 +4,14 @@ from importlib.util import find_spec
 
 import pytest
 
-from torch_conv import cli
+import torch_conv_cli
 
 with_codecs = pytest.mark.skipif(find_spec("imagecodecs") is None, reason="imagecodecs is not installed")
 
 
 def run(*arguments):
     """The exit status."""
-    return cli.main([str(a) for a in arguments])
+    return torch_conv_cli.main([str(a) for a in arguments])
 
 
 def prog(arguments):

@@ -208,7 +208,7 @@ def test_an_interruption_leaves_nothing_behind(picture, monkeypatch, capsys):
 
 ENDING = """
 import os, signal, sys
-from torch_conv.cli import main
+from torch_conv_cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes its background jobs ignore it
 os.fsync = lambda descriptor: os.kill(os.getpid(), signal.{name})
 sys.exit(main(sys.argv[1:]))

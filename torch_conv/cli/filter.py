@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_conv.bench.files import make_folder
 from torch_conv.bench.progress import progress_bar
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import add_force, complain, printable, user_arguments
+from torch_conv.cli import add_force, user_arguments
 from torch_conv.cli._filters import FILTERS, VOLUME_FILTERS, add_options, filter_of
 from torch_conv.cli._images import (
     FORMS,
@@ -26,6 +26,7 @@ from torch_conv.cli._images import (
 )
 from torch_conv.cli._pictures import BACKGROUNDS, Picture, decoded, form_of, read_file
 from torch_conv.cli._targets import targets_of
+from torch_conv_cli import complain, printable
 
 
 class OptionError(UsageError):
@@ -123,8 +124,10 @@ def filter_file(
         raise UsageError(f"{name} holds {count} pages: --stack volume or --stack images says what they are")
     form = args.format or FORMS.get(target.suffix.lower()) or form_of(content)
     check_content("standard output" if target is STANDARD else target, picture.pixels, form)
-    filter_pages = filter_volume if args.stack == "volume" else filter_images
-    result = filter_pages(name, picture, function, device)
+    if args.stack == "volume":
+        result = filter_volume(name, picture, function, device)
+    else:
+        result = filter_images(picture, function, device)
     if target is STANDARD:
         return write_image(target, result, form=form, resolution=picture.resolution)
     make_folder(target.parent)
@@ -135,7 +138,7 @@ def filter_file(
     print(f"{printable(target)}: {args.filter}, {size}, {'grey' if c == 1 else 'RGB'}, {numbers}, on {device}")
 
 
-def filter_images(name: object, picture: Picture, function: Callable[[Tensor], Tensor], device: torch.device) -> Tensor:
+def filter_images(picture: Picture, function: Callable[[Tensor], Tensor], device: torch.device) -> Tensor:
     """Each page for itself, one at a time on the device."""
     pages = picture.pixels.reshape(-1, *picture.pixels.shape[-3:])
     with option_refusals():
