@@ -39,12 +39,13 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.register("type", int, whole_number)
+        self.register("type", int, whole_number)  # what `type=int` and `type=float` of an option mean
         self.register("type", float, number)
         self.set_defaults(prog=self.prog)  # the innermost command's stays
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument ([^:]+):( must)?", lambda m: m[1] + (m[2] or ":"), message)
+        message = re.sub(r"^the following arguments are required: (.*)", r"\1 must be given", message)
         self.exit(2, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
@@ -100,6 +101,7 @@ def whole_number(text: str) -> int:
 
 
 def number(text: str) -> float:
+    """A measure of an option."""
     try:
         return float(text)
     except ValueError:
@@ -130,6 +132,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         said, status = "interrupted", 130
     except Exception as error:
+        if is_of_output(error):
+            drop_output()
         said, status = refusal(error), 2
         if not said:
             raise
@@ -138,7 +142,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def complain(args: argparse.Namespace, sentence: str) -> None:
-    print(f"{args.prog}: {printable(' '.join(sentence.split()))}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # standard error on a full disk: the exit status remains
+        print(f"{args.prog}: {printable(' '.join(sentence.split()))}", file=sys.stderr)
 
 
 def run(words: Sequence[str], args: argparse.Namespace) -> int:
@@ -192,24 +197,28 @@ def joined(words: Sequence[str]) -> list[str]:
 
 
 def open_streams() -> None:
-    """Replaces missing standard output and error by streams that store nothing."""
-    if sys.stdout is None:
+    """Replaces missing standard output and error, which Python sets to None after `>&-` in a shell."""
+    if sys.stdout is None:  # opened for reading, so that writing results fails instead of losing them in silence
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115 (it stays open)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
+def is_of_output(error: Exception) -> bool:
+    """Whether standard output failed: its errors name no file, and no other stream lets such errors pass."""
+    return isinstance(error, OSError) and error.filename is None and error.errno in OF_OUTPUT
+
+
 def refusal(error: Exception) -> str:
     """The sentence for an error that is no bug, else an empty text."""
-    if isinstance(error, OSError) and error.filename is None and error.errno in OF_OUTPUT:
-        drop_output()
+    if is_of_output(error):
         return f"standard output cannot be written: {os.strerror(error.errno).lower()}"
-    from torch_conv.cli import sentence_of
+    from torch_conv.cli import sentence_of  # here, because it imports torch
 
     return sentence_of(error)
 
 
 def drop_output() -> None:
-    """Discards pending output, which Python would try to print again at its end."""
+    """Discards pending output: Python would print it again at its end, and fail with a traceback."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

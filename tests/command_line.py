@@ -1,11 +1,17 @@
 """Commands run in this process, as a test wants them: options in, exit status out."""
 
-from torch_conv import cli
+from importlib.util import find_spec
+
+import pytest
+
+import torch_conv_cli
+
+with_codecs = pytest.mark.skipif(find_spec("imagecodecs") is None, reason="imagecodecs is not installed")
 
 
 def run(*arguments):
     """The exit status."""
-    return cli.main([str(a) for a in arguments])
+    return torch_conv_cli.main([str(a) for a in arguments])
 
 
 def prog(arguments):

@@ -12,7 +12,7 @@ from command_line import refused, run
 
 import torch_conv
 from torch_conv.bench.families import NAMES as FAMILIES
-from torch_conv.cli import COMMANDS as TOP
+from torch_conv_cli import COMMANDS as TOP
 
 io = pytest.importorskip("torchvision.io")
 ROOT = Path(torch_conv.__file__).parent.parent

@@ -19,6 +19,7 @@ from command_line import prog, refused, run
 
 import torch_conv
 from torch_conv.bench.files import write_file
+from torch_conv.bench.usage import UsageError
 
 np = pytest.importorskip("numpy")
 pil = pytest.importorskip("PIL.Image")
@@ -207,7 +208,7 @@ def test_an_interruption_leaves_nothing_behind(picture, monkeypatch, capsys):
 
 ENDING = """
 import os, signal, sys
-from torch_conv.cli import main
+from torch_conv_cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes its background jobs ignore it
 os.fsync = lambda descriptor: os.kill(os.getpid(), signal.{name})
 sys.exit(main(sys.argv[1:]))
@@ -298,6 +299,22 @@ def test_devices_are_written_to_and_never_replaced(capsys):
     assert Path("/dev/full").is_char_device()
 
 
+@pytest.mark.parametrize("out", ["/dev/stdout", "/proc/self/fd/1"])
+def test_a_file_open_for_append_keeps_its_lines(tmp_path, out):
+    log = tmp_path / "log"
+    log.write_text("EARLIER\n")
+    with log.open("a") as file:
+        assert command(*BENCH, "--json", out, stdout=file).returncode == 0
+    first, *others = log.read_text().splitlines()
+    assert first == "EARLIER"
+    assert json.loads("\n".join(others[others.index("{") : others.index("}") + 1]))["benchmark"] == "volume"
+
+
+def test_a_descriptor_that_is_not_open(capsys):
+    said = refused(capsys, *BENCH, "--json", "/dev/fd/999")
+    assert said == "torch-conv bench volume: /dev/fd/999 cannot be written: bad file descriptor"
+
+
 def test_a_pipe_takes_the_json(tmp_path, capsys):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -379,8 +396,47 @@ def test_a_file_system_without_hard_links(picture, monkeypatch, capsys):
 
     monkeypatch.setattr(os, "link", link)
     out = picture.with_name("out.png")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", lambda part, target: full(part))
+        said = refused(capsys, *filtering(picture, out))
+        assert said == f"torch-conv filter: {out} cannot be written: no space left on device"
+    assert list(picture.parent.iterdir()) == [picture]
     assert run(*filtering(picture, out)) == 0
     assert sorted(picture.parent.iterdir()) == [picture, out]
+
+
+def test_a_name_is_reserved_without_hard_links(tmp_path, monkeypatch):
+    out, opened = tmp_path / "out", os.open
+
+    def link(*args, **kwargs):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    def late(path, *args):
+        out.write_text("somebody's")  # at the last moment
+        return opened(path, *args)
+
+    monkeypatch.setattr(os, "link", link)
+    monkeypatch.setattr(os, "open", late)
+    with pytest.raises(UsageError, match="out exists already; --force replaces it"):
+        write_file(out, b"ours", force=False)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["somebody's"]
+
+
+def test_a_signal_before_all_handlers_are_there(tmp_path, monkeypatch):
+    install, sent = signal.signal, []
+
+    def at_once(number, handler):
+        install(number, handler)
+        if number == signal.SIGTERM and callable(handler) and not sent:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(signal, "signal", at_once)
+    monkeypatch.setattr(signal, "raise_signal", sent.append)
+    with pytest.raises(BaseException, match="^$"):
+        write_file(tmp_path / "out", b"1")
+    assert sent == [signal.SIGTERM]
+    assert {signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)} == {signal.SIG_DFL}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_names_of_files_do_not_steer_the_terminal(picture, capsys):

@@ -12,7 +12,7 @@ from torch_conv.bench.ladder import tables
 from torch_conv.bench.ladder.borders import POLICIES, means
 from torch_conv.bench.ladder.borders import borders as borders_study
 from torch_conv.bench.ladder.study import Study, Sweep
-from torch_conv.cli import build_parser
+from torch_conv_cli import build_parser
 
 RUNGS = ("naive", "constant", "tiled", "l2_halo")
 

@@ -18,7 +18,6 @@ from torch_conv import kernels
 np = pytest.importorskip("numpy")
 pil = pytest.importorskip("PIL.Image")
 tifffile = pytest.importorskip("tifffile")
-pytest.importorskip("imagecodecs")
 pytest.importorskip("cv2")
 pytest.importorskip("rich")
 
@@ -129,6 +128,15 @@ def test_bad_inputs_are_named_and_the_others_filtered(folder, capfd):
     assert named("new") == ["a.png", "c.tif"]
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
+def test_a_progress_bar_on_a_full_disk_is_lost(folder, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich draws on what is no terminal
+    with contextlib.suppress(OSError), open("/dev/full", "w") as disk:
+        monkeypatch.setattr(sys, "stderr", disk)
+        assert run("filter", "a.png", "c.tif", "new/", *BOX) == 0
+    assert named("new") == ["a.png", "c.tif"]
+
+
 def test_a_bad_option_is_named_once(folder, capsys):
     said = refused(capsys, "filter", "a.png", "c.tif", "new/", *BOX, "--filter", "gaussian", "--size", "4")
     assert said == "torch-conv filter: gaussian_blur2d: kernel_size must be odd and at least 1, got (4, 4)"
@@ -174,6 +182,16 @@ def test_a_pipe_into_a_file(folder, capsys):
         assert run("filter", "-", "out.png", *BOX) == 0
     assert capsys.readouterr().out == "out.png: box, 30 x 20 pixels, RGB, 8 bits, on cpu\n"
     np.testing.assert_array_equal(np.asarray(pil.open("out.png")), filtered())
+
+
+def test_a_file_may_be_named_as_standard_input_is(folder, capsysbinary):
+    Path("a.png").rename("-")
+    with standard_input(b"no image"):
+        assert run("filter", "./-", "out.png", *BOX) == 0
+    Path("-").unlink()
+    assert run("filter", "out.png", "./-", "--format", "png", *BOX) == 0
+    assert capsysbinary.readouterr().out.splitlines()[-1] == b"-: box, 30 x 20 pixels, RGB, 8 bits, on cpu"
+    assert pil.open("-").format == "PNG"
 
 
 def test_a_file_behind_standard_output_is_not_replaced(folder):
@@ -259,6 +277,9 @@ def test_size_sigma_and_amount(folder, arguments, expected):
     ("arguments", "sentence"),
     [
         (["box", "--amount", "1"], "--amount has no meaning for box"),
+        (["gaussian", "--sigma", "-1"], "--sigma must be finite and greater than 0, got -1"),
+        (["gaussian", "--sigma", "2,inf"], "--sigma must be finite and greater than 0, got 2,inf"),
+        (["gaussian", "--sigma", "1,2,3"], "--sigma must be Y,X or one number for both, got 1,2,3"),
         (["gaussian", "--amount", "1"], "--amount has no meaning for gaussian"),
         (["box", "--sigma", "1"], "--sigma has no meaning for box"),
         (["box", "--size", "3,5,7"], "--size must be Y,X or one number for both, got 3,5,7"),
@@ -274,5 +295,20 @@ def test_size_sigma_and_amount(folder, arguments, expected):
     ],
 )
 def test_options_that_are_refused(folder, capsys, arguments, sentence):
-    said = refused(capsys, "filter", "a.png", "out.png", "--device", "cpu", "--filter", *arguments)
+    said = refused(capsys, "filter", "missing.png", "out.png", "--device", "cpu", "--filter", *arguments)
     assert said == f"torch-conv filter: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        ([], "IN, OUT, --filter"),
+        (["a.png"], "OUT, --filter"),
+        (["a.png", "out.png"], "--filter"),
+        (["--filter", "box"], "IN, OUT"),
+        (["a.png", "--filter", "box"], "OUT"),
+    ],
+)
+def test_all_missing_arguments_are_named(folder, capsys, arguments, missing):
+    said = refused(capsys, "filter", *arguments)
+    assert said == f"torch-conv filter: {missing} must be given (see torch-conv filter --help)"

@@ -1,14 +1,16 @@
 """Pages of TIFF files through `torch-conv filter`: as a volume, as images, of integers and floating-point numbers."""
 
+import os
+
 import pytest
 import torch
-from command_line import refused, run
+from command_line import refused, run, with_codecs
 
 import torch_conv
+from torch_conv.cli import _tiff
 
 np = pytest.importorskip("numpy")
 tifffile = pytest.importorskip("tifffile")
-pytest.importorskip("imagecodecs")
 pytest.importorskip("cv2")
 
 SHAPE = (5, 12, 17)
@@ -168,7 +170,7 @@ def test_what_is_not_a_number_stays_in_its_window(tmp_path):
         (["--stack", "volume", "--size", "3,5"], "--size must be Z,Y,X or one number for all, got 3,5"),
         (
             ["--stack", "volume", "--filter", "gaussian", "--sigma", "1.5,2"],
-            "--sigma must be Z,Y,X or one number for all, got 1.5,2.0",
+            "--sigma must be Z,Y,X or one number for all, got 1.5,2",
         ),
         (["--stack", "images", "--size", "3,5,7"], "--size must be Y,X or one number for both, got 3,5,7"),
         (["--stack", "volume", "--size", "3,0,5"], "--size must be at least 1, got 0"),
@@ -204,7 +206,7 @@ def test_pages_may_be_written_one_by_one(tmp_path, metadata):
     same(found, torch_conv.box_blur3d(torch.from_numpy(pages_of("uint16").copy()), 9, "reflect"))
 
 
-@pytest.mark.parametrize("compression", [None, "zlib", "lzw"])
+@pytest.mark.parametrize("compression", [None, "zlib", pytest.param("lzw", marks=with_codecs)])
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.9, 0.99])
 def test_a_stack_that_is_cut_short_loses_no_page_in_silence(tmp_path, capfd, compression, share):
     path = written_one_by_one(tmp_path / "in.tif", compression=compression)
@@ -215,6 +217,21 @@ def test_a_stack_that_is_cut_short_loses_no_page_in_silence(tmp_path, capfd, com
     said = refused(capfd, "filter", path, out, "--device", "cpu", "--filter", "box", "--stack", "images")
     assert said == f"torch-conv filter: {path} is damaged, cut short or in a form that cannot be read"
     assert not out.exists()
+
+
+def test_a_stack_that_memory_does_not_hold(tmp_path, monkeypatch, capsys):
+    path = stack(tmp_path / "in.tif", np.zeros((64, 1024, 2048), "uint8"), compression="zlib")
+    monkeypatch.setattr(_tiff, "free_memory", lambda: 100 * 2**20)
+    monkeypatch.setattr(tifffile.TiffPageSeries, "asarray", lambda self: pytest.fail("the pixels were decoded"))
+    said = refused(
+        capsys, "filter", path, tmp_path / "out.tif", "--device", "cpu", "--filter", "box", "--stack", "images"
+    )
+    assert said == f"torch-conv filter: {path} must fit into the free memory of 0.0977 GiB, got 0.125 GiB of pixels"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_free_memory_is_a_part_of_all_memory():
+    assert 0 < _tiff.free_memory() < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_the_line_about_a_stack(tmp_path, capsys):

@@ -3,20 +3,24 @@
 import json
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from command_line import prog, refused, run
 
-from torch_conv.cli import COMMANDS
+from torch_conv.cli import demo
+from torch_conv_cli import COMMANDS
 
 np = pytest.importorskip("numpy")
 pil = pytest.importorskip("PIL.Image")
 pytest.importorskip("cv2")
 pytest.importorskip("rich")
 
+HAS_PHOTOS = all(find_spec(name) for name in ("skimage", "matplotlib"))
 SMALL = "--iterations=1 --width=8 --height=8 --depth=4 --kernel-radius-x=1 --kernel-radius-y=1 --kernel-radius-z=1"
 WORK = [
+    pytest.param("demo --device cpu", marks=pytest.mark.skipif(not HAS_PHOTOS, reason="no scikit-image or matplotlib")),
     "filter in.png out.png --filter box --device cpu",
     "bench",
     "bench filter2d --device cpu --list",
@@ -33,7 +37,9 @@ HELP = ["--help", "--version", *(f"{name} --help" for name in COMMANDS), "bench 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The working directory, with a picture and a file of results."""
+    """The working directory, with a picture and a file of results; a demo filters one photograph once."""
+    monkeypatch.setattr(demo, "PHOTOS", {"astronaut": "astronaut.png"})
+    monkeypatch.setattr(demo, "JOBS", [job for job in demo.JOBS if job.title == "Sharpen"])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TORCH_CONV_CACHE", str(tmp_path / "kernels"))
     pil.fromarray(np.zeros((8, 8), np.uint8)).save("in.png")
@@ -66,7 +72,7 @@ def test_output_that_cannot_be_written(folder, monkeypatch, capsys, words, broke
         patch.setattr(sys, "stdout", stream)
         assert run(*words) == status
     assert capsys.readouterr().err == sentence
-    whole = {"out.png", "out.json", "out.html", "kernels"}  # or not there
+    whole = {"out.png", "out.json", "out.html", "kernels", "demo_out"}  # or not there
     assert {path.name for path in folder.iterdir()} - whole == {"in.png", "results.json"}
 
 

@@ -22,8 +22,8 @@ from strategies import make_image, make_window
 from torch import nn
 
 import torch_conv
-from torch_conv.cli import build_parser
 from torch_conv.distributed import _operators
+from torch_conv_cli import build_parser
 
 np = pytest.importorskip("numpy")
 PACKAGE = os.path.dirname(torch_conv.__path__[0])  # of the checkout, or installed

@@ -7,6 +7,7 @@ import pytest
 from conftest import ROOT
 
 PACKAGE = ROOT / "torch_conv"
+START = "torch_conv_cli"  # the module beside the package, which starts the command line
 LIBRARY = {"dispatch", "functional", "nn", "reference", "kernels", "split"}
 # A row for each folder and file, from the bottom up. `sharding` holds the parts of the class SplitTensor of `split`.
 ALLOWED = {
@@ -22,14 +23,14 @@ ALLOWED = {
     "distributed": {"dispatch", "functional", "sharding"},
     "compat": {"dispatch", "functional"},
     "bench": LIBRARY,
-    "cli": {"bench", *LIBRARY},
+    "cli": {"bench", START, *LIBRARY},
 }
-PROGRAMS = {"cli", "bench"}
+PROGRAMS = {"cli", "bench", START}
 ROOTS = {"__init__", "__main__"}  # import every folder
 
 
 def imported(source: str) -> Iterator[str]:
-    """The folders and files of torch_conv that a module imports."""
+    """The folders and files of torch_conv that a module imports, and START."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -41,6 +42,8 @@ def imported(source: str) -> Iterator[str]:
             continue
         for name in names:
             root, _, rest = name.partition(".")
+            if root == START:
+                yield root
             if root == "torch_conv" and rest:
                 yield rest.partition(".")[0]
 
@@ -55,7 +58,7 @@ def edges() -> Iterator[tuple[str, str, str]]:
 
 def test_every_folder_has_a_row_above_its_imports():
     assert {folder for folder, _, _ in edges()} - ROOTS == set(ALLOWED)
-    below = {"split"}
+    below = {"split", START}
     for folder, allowed in ALLOWED.items():
         assert allowed <= below
         below.add(folder)
@@ -67,6 +70,10 @@ def test_a_folder_imports_none_above_it(folder):
     everywhere = {folder, "typing", "__version__"}  # `typing` imports nothing of the package
     foreign = {edge for edge in found if edge[1] not in ALLOWED[folder] | everywhere}
     assert found and not foreign
+
+
+def test_the_start_of_the_command_line_has_its_names_alone():
+    assert START not in imported((PACKAGE / "cli" / "__init__.py").read_text())
 
 
 def test_the_library_imports_no_program():

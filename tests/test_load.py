@@ -12,7 +12,7 @@ from torch_conv.bench import load, running
 from torch_conv.bench.common import Result, Timing
 from torch_conv.bench.families import Family
 from torch_conv.bench.lines import line
-from torch_conv.bench.load import Watch, disturbance, time_of, within_noise
+from torch_conv.bench.load import Watch, disturbance, median_and_range, within_noise
 from torch_conv.cli import demo
 
 STAT = """\
@@ -76,8 +76,8 @@ def test_a_busy_machine_is_said_to_be_busy(cores, monkeypatch, others, threads, 
 
 
 def test_times_and_noise():
-    assert time_of([3.0]) == (3.0, 0.0)
-    assert time_of([1.0, 9.0, 2.0, 4.0, 3.0]) == (3.0, 2.0)
+    assert median_and_range([3.0]) == (3.0, 0.0)
+    assert median_and_range([1.0, 9.0, 2.0, 4.0, 3.0]) == (3.0, 2.0)
     assert within_noise((1.0, 0.2), (1.2, 0.2))
     assert not within_noise((1.0, 0.2), (1.3, 0.2))
     assert within_noise((1.25, 0.5), (1.0, 0.1))
@@ -100,7 +100,7 @@ def test_a_ratio_of_noise_is_no_claim(rival, noise):
 def crowd(monkeypatch):
     """Other programs that keep 99 cores busy."""
     seconds = itertools.count()
-    monkeypatch.setattr(load, "times", lambda: (now := next(seconds), 100.0 * now, 1.0 * now))
+    monkeypatch.setattr(load, "counters", lambda: (now := next(seconds), 100.0 * now, 1.0 * now))
     return f"The machine was busy: other programs took 99.0 of {len(os.sched_getaffinity(0))} cores"
 
 

@@ -337,7 +337,7 @@ def test_paths_are_refused(tmp_path, capsys):
     out.write_text("precious")
     assert said(results, "-o", out) == f"{out} exists already; --force replaces it"
     assert out.read_text() == "precious"
-    assert said() == "the following arguments are required: RESULTS (see torch-conv report --help)"
+    assert said() == "RESULTS must be given (see torch-conv report --help)"
     assert sorted(os.listdir(tmp_path)) == ["empty", "models.json", "out.html"]
 
 

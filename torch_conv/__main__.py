@@ -1,6 +1,6 @@
 import sys
 
-from torch_conv.cli import main
+from torch_conv_cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

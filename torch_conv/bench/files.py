@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from torch_conv.bench.usage import UsageError
+
+STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
+OPEN_FILE = re.compile(rf"/dev/(?P<name>{'|'.join(STREAMS)})|(/dev|/proc/self)/fd/(?P<number>\d+)")
 
 
 def check_file(path: Path | None, force: bool) -> None:
@@ -25,6 +30,8 @@ def check_file(path: Path | None, force: bool) -> None:
             raise UsageError(f"there is no folder {path.parent}")
         if path.is_dir():
             raise UsageError(f"{path} is a folder")
+        if (number := descriptor(path)) is not None:
+            os.fstat(number)  # fails where nothing is open
         if is_device(path):
             return
         is_there = path.exists()
@@ -68,7 +75,7 @@ def write_file(path: Path, content: bytes, force: bool = True) -> None:
     """
     try:
         if is_device(path):
-            with path.open("wb") as file:
+            with _opened(path) as file:
                 file.write(content)
         else:
             _write_and_rename(_target(path), content, force)
@@ -84,8 +91,13 @@ def write_json(path: Path, document: dict[str, Any], force: bool = True) -> None
 
 def is_device(path: Path) -> bool:
     """Whether the path is a pipe, a device, or an open file such as /dev/stdout, which no new file must replace."""
-    is_open = str(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/"))
-    return path.exists() and not path.is_dir() and (is_open or not path.is_file())
+    return descriptor(path) is not None or (path.exists() and not path.is_dir() and not path.is_file())
+
+
+def descriptor(path: Path) -> int | None:
+    """The descriptor of this process that the path names: 1 for /dev/stdout, 7 for /dev/fd/7."""
+    found = OPEN_FILE.fullmatch(str(path))
+    return (STREAMS[found["name"]] if found["name"] else int(found["number"])) if found else None
 
 
 def reason(error: OSError) -> str:
@@ -97,6 +109,16 @@ def reason(error: OSError) -> str:
 def _target(path: Path) -> Path:
     """The file behind a link, so that the link stays a link."""
     return Path(os.path.realpath(path))
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A device for writing; of an open file a duplicate, because opening its name again would empty the file."""
+    number = descriptor(path)
+    if number is None:
+        return path.open("wb")
+    if sys.stdout is not None:
+        sys.stdout.flush()  # what was printed comes first
+    return os.fdopen(os.dup(number), "wb")
 
 
 def _check_access(path: Path, accessed: Path, mode: int) -> None:
@@ -140,9 +162,9 @@ def _ending_by_signal() -> Iterator[None]:
     replaced = []
     if threading.current_thread() is threading.main_thread():  # no other may
         replaced = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
-    for number in replaced:
-        signal.signal(number, end)
     try:
+        for number in replaced:
+            signal.signal(number, end)
         yield
     finally:
         for number in replaced:
@@ -152,12 +174,15 @@ def _ending_by_signal() -> Iterator[None]:
 
 
 def _take_name(part: Path, target: Path) -> None:
-    """Renames the file unless the name exists, in one step where the file system has hard links."""
+    """Renames the file unless the name exists, whether or not the file system has hard links."""
     try:
         os.link(part, target)
     except FileExistsError:
         raise
     except OSError:
-        if os.path.lexists(target):
-            raise FileExistsError from None
-        os.replace(part, target)
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL))  # nobody else can take the name from here on
+        try:
+            os.replace(part, target)
+        except BaseException:
+            target.unlink()
+            raise

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 
-Time = tuple[float, float]  # the median and the interquartile range of equal calls
+MedianAndRange = tuple[float, float]  # the median and the interquartile range of equal calls
 
 STAT = Path("/proc/stat")
 CROWDED = 0.5  # cores that others take beyond those that torch's threads leave free
@@ -21,15 +21,15 @@ class Watch:
     """The processor time that other programs take from its creation on."""
 
     def __init__(self) -> None:
-        self.start = times()
+        self.start = counters()
 
     def others(self) -> float:
         """The number of this process's cores that others kept busy; 0 where the system does not count them."""
-        wall, busy, own = (now - then for now, then in zip(times(), self.start, strict=True))
+        wall, busy, own = (now - then for now, then in zip(counters(), self.start, strict=True))
         return max(0.0, busy - own) / wall
 
 
-def times() -> tuple[float, float, float]:
+def counters() -> tuple[float, float, float]:
     """Seconds: of the clock, of this process's cores without their idle time, and of this process with its children."""
     try:
         lines = [line.split() for line in STAT.read_text().splitlines()]
@@ -41,19 +41,19 @@ def times() -> tuple[float, float, float]:
     return time.perf_counter(), ticks / os.sysconf("SC_CLK_TCK"), sum(os.times()[:4])
 
 
-def time_of(samples: Sequence[float]) -> Time:
+def median_and_range(samples: Sequence[float]) -> MedianAndRange:
     if len(samples) < 2:
         return samples[0], 0.0
     low, middle, high = quantiles(samples, n=4, method="inclusive")
     return middle, high - low
 
 
-def within_noise(a: Time, b: Time) -> bool:
+def within_noise(a: MedianAndRange, b: MedianAndRange) -> bool:
     """Whether the medians differ by less than their halves of the interquartile ranges together."""
     return abs(a[0] - b[0]) <= (a[1] + b[1]) / 2
 
 
-def disturbance(others: float, measured: Iterable[Time]) -> str:
+def disturbance(others: float, measured: Iterable[MedianAndRange]) -> str:
     """A sentence about a busy machine, empty for a quiet one.
 
     Args:

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
 from torch_conv.bench.usage import needed
+
+
+class Screen:
+    """Standard error without its errors: on a full disk the bar is lost, not the measurement."""
+
+    def __init__(self) -> None:
+        self.stream = sys.stderr
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self.stream.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self.stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 def progress_bar(still: bool = False) -> Any:
@@ -14,7 +33,7 @@ def progress_bar(still: bool = False) -> Any:
     A still bar has no thread that redraws it: the thread would run during timed calls.
     """
     progress, console = (needed(f"rich.{name}", "rich") for name in ("progress", "console"))
-    screen = console.Console(stderr=True)
+    screen = console.Console(file=Screen())
     return progress.Progress(
         *progress.Progress.get_default_columns(),
         console=screen,

@@ -8,7 +8,7 @@ from math import exp, log
 
 from torch_conv.bench.documents import OURS, PAIRED, TIMED, Document, Row
 from torch_conv.bench.formatting import duration
-from torch_conv.bench.load import Time
+from torch_conv.bench.load import MedianAndRange
 
 # Titles of the parts of scaling.py.
 PARTS = {
@@ -65,7 +65,7 @@ def us(row: Row, name: str) -> float:
     return row["timings"][name]["median_us"]
 
 
-def time_us(row: Row, name: str) -> Time:
+def time_us(row: Row, name: str) -> MedianAndRange:
     timing = row["timings"][name]
     return timing["median_us"], timing.get("iqr_us") or 0.0
 

@@ -9,14 +9,6 @@ from collections.abc import Iterator
 
 from torch_conv.bench.files import reason
 from torch_conv.bench.usage import UsageError
-from torch_conv_cli import COMMANDS as COMMANDS
-from torch_conv_cli import LARGEST as LARGEST
-from torch_conv_cli import build_parser as build_parser
-from torch_conv_cli import complain as complain
-from torch_conv_cli import did_you_mean as did_you_mean
-from torch_conv_cli import main as main
-from torch_conv_cli import printable as printable
-from torch_conv_cli import whole_number as whole_number
 
 LIBRARY_REFUSAL = re.compile(r"[a-z]\w*: ")  # it begins with the function's name
 

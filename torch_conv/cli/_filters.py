@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,9 +12,9 @@ from torch import Tensor
 import torch_conv
 from torch_conv import kernels
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import whole_number
 from torch_conv.dispatch.borders import BORDERS
 from torch_conv.typing import Border
+from torch_conv_cli import number, whole_number
 
 
 class Window(NamedTuple):
@@ -46,9 +47,11 @@ SIZED = {"box": 9, "gaussian": 9, "identity": 3, "unsharp": 9}  # by default; ev
 WITH_SIGMA, WITHOUT_ANCHOR = ("gaussian", "unsharp"), ("gaussian", "sobel", "unsharp")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """The options that filter_of() and device_named() read."""
-    parser.add_argument("--filter", metavar="NAME", required=True, choices=NAMES, help="which filter (listed below)")
+    parser.add_argument(
+        "--filter", metavar="NAME", required=required, choices=NAMES, help="which filter (listed below)"
+    )
     parser.add_argument(
         "--size",
         metavar="K",
@@ -58,10 +61,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sigma",
         metavar="S",
-        type=_an_axis(_number),
+        type=_an_axis(number),
         help="Gaussian's sigma in pixels, or one an axis: Y,X (default: suits the size)",
     )
-    parser.add_argument("--amount", metavar="A", type=_number, help="strength of 'unsharp' (default: 1)")
+    parser.add_argument("--amount", metavar="A", type=float, help="strength of 'unsharp' (default: 1)")
     parser.add_argument("--border", metavar="NAME", choices=BORDERS, default="reflect", help=" | ".join(BORDERS))
     parser.add_argument(
         "--anchor",
@@ -104,27 +107,27 @@ def _check_options(args: argparse.Namespace, volume: bool) -> None:
     for option in ("size", "sigma", "anchor"):
         numbers = getattr(args, option)
         if isinstance(numbers, tuple) and len(numbers) != (3 if volume else 2):
-            text = ",".join(map(str, numbers))
-            raise UsageError(f"--{option} must be {axes} or one number for {all_axes}, got {text}")
+            raise UsageError(f"--{option} must be {axes} or one number for {all_axes}, got {_typed(numbers)}")
     sizes = args.size if isinstance(args.size, tuple) else (args.size,)
     if args.size is not None and min(sizes) < 1:
         raise UsageError(f"--size must be at least 1, got {min(sizes)}")
+    sigmas = args.sigma if isinstance(args.sigma, tuple) else (args.sigma,)
+    if args.sigma is not None and not all(0 < sigma < math.inf for sigma in sigmas):
+        raise UsageError(f"--sigma must be finite and greater than 0, got {_typed(sigmas)}")
     if args.size is not None and name not in SIZED and set(sizes) != {3}:
-        raise UsageError(f"--size of {name} must be 3, got {','.join(map(str, sizes))}")
+        raise UsageError(f"--size of {name} must be 3, got {_typed(sizes)}")
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {text}") from None
+def _typed(numbers: tuple[float, ...]) -> str:
+    """As the command's user typed them: 1.5,2."""
+    return ",".join(f"{number:.12g}" for number in numbers)
 
 
-def _an_axis(number: Callable[[str], Any]) -> Callable[[str], Any]:
+def _an_axis(one: Callable[[str], Any]) -> Callable[[str], Any]:
     """A parser of one number, or of several as a tuple: 5, or 3,5,5."""
 
     def numbers(text: str) -> Any:
-        found = tuple(number(part) for part in text.split(","))
+        found = tuple(one(part) for part in text.split(","))
         return found[0] if len(found) == 1 else found
 
     return numbers

@@ -19,7 +19,12 @@ from torch_conv.cli._tiff import tiff_of
 
 FORMS = {".png": "png", ".tif": "tif", ".tiff": "tif", ".jpg": "jpg", ".jpeg": "jpg"}  # by the end of a file's name
 JPEG_QUALITY = 95
-STANDARD = Path("-")  # standard input or output
+STANDARD = Path("-")  # standard input or output: this object, because `./-`, a file, equals it
+
+
+def path_given(text: str) -> Path:
+    """The path of an argument, STANDARD for `-`."""
+    return STANDARD if text == "-" else Path(text)
 
 
 @contextlib.contextmanager
@@ -92,12 +97,12 @@ def write_image(
         form: "png", "tif" or "jpg".
         resolution: of a TIFF, as tifffile takes it.
     """
-    name = "standard output" if path == STANDARD else path
+    name = "standard output" if path is STANDARD else path
     form = form or FORMS[path.suffix.lower()]
     check_content(name, image, form)
     pixels = image.cpu().movedim(-3, -1).numpy()
     content = tiff_of(pixels, resolution or {}) if form == "tif" else encoded(name, pixels, form)
-    if path == STANDARD:
+    if path is STANDARD:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     else:

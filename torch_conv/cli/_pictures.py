@@ -101,10 +101,10 @@ def on_background(name: object, pages: _tiff.Pages, background: str | None) -> A
 
 
 def read_file(path: Path) -> bytes:
-    """All bytes of a file, or of standard input for `-`."""
-    name = "standard input" if path == STANDARD else path
+    """All bytes of a file, or of standard input for STANDARD."""
+    name = "standard input" if path is STANDARD else path
     try:
-        with open(0 if path == STANDARD else path, "rb", closefd=path != STANDARD) as file:
+        with open(0 if path is STANDARD else path, "rb", closefd=path is not STANDARD) as file:
             content = file.read()
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {name}") from error

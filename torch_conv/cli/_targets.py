@@ -7,12 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from torch_conv.bench.files import check_file, check_folder
+from torch_conv.bench.files import check_file, check_folder, descriptor
 from torch_conv.bench.usage import UsageError
 from torch_conv.cli._images import FORMS, STANDARD, check_form
 from torch_conv.cli._pictures import form_of
-
-TO_STANDARD = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
 def targets_of(sources: Sequence[Path], output: str, form: str | None, force: bool) -> list[Path]:
@@ -24,7 +22,7 @@ def targets_of(sources: Sequence[Path], output: str, form: str | None, force: bo
         form: the format of all targets; without it, a name or its source says which.
         force: whether targets may exist.
     """
-    if output in TO_STANDARD:
+    if output == "-" or descriptor(Path(output)) == 1:
         if len(sources) > 1:
             raise UsageError(f"the output of {len(sources)} inputs must be a folder, got {output}")
         if sys.stdout.isatty():
@@ -46,7 +44,7 @@ def _in_folder(sources: Sequence[Path], output: str, form: str | None, force: bo
         raise UsageError(f"there is no folder {output}: {output}/ makes it")
     targets: dict[Path, Path] = {}
     for source in sources:
-        if source == STANDARD:
+        if source is STANDARD:
             raise UsageError(f"standard input has no name for a file: the output must be a file or -, got {output}")
         target = folder / _name_of(source, form)
         if target in targets:

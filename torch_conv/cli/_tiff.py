@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from torch_conv.bench.usage import UsageError, needed
@@ -12,6 +14,7 @@ from torch_conv.bench.usage import UsageError, needed
 BEGINNINGS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 DTYPES = ("uint8", "uint16", "int16", "float16", "float32", "float64")
 CHANNELS = {"MINISBLACK": 1, "MINISWHITE": 1, "PALETTE": 1, "RGB": 3, "YCBCR": 3}  # by photometric interpretation
+PLAIN = (1, 8, 32946)  # compressions: none, and Deflate by its two numbers
 JPEG = (6, 7)  # compressions that tifffile decodes to RGB
 MULTIPLIED, OPACITY = 1, 2  # kinds of extra samples
 
@@ -31,7 +34,6 @@ class Pages:
 def read_tiff(name: object, content: bytes, most_pixels: int) -> Pages:
     """The pages of a TIFF, which must all have one size and kind."""
     np, tifffile = needed("numpy", "numpy"), needed("tifffile", "tifffile")
-    needed("imagecodecs", "imagecodecs")  # with which tifffile reads LZW, JPEG and others
     try:
         with tifffile.TiffFile(io.BytesIO(content), _multifile=False) as file:
             series = [one for one in file.series if not one.keyframe.is_reduced]  # without previews
@@ -39,6 +41,9 @@ def read_tiff(name: object, content: bytes, most_pixels: int) -> Pages:
             if len(kinds) > 1:
                 raise UsageError(f"{name} must hold pages of one size and kind, got {len(kinds)} kinds")
             check_kind(name, series[0].keyframe, most_pixels)
+            if not all(is_read_by_tifffile(one.keyframe) for one in series):
+                needed("imagecodecs", "imagecodecs")
+            check_memory(name, sum(one.nbytes for one in series))
             array, axes = series[0].asarray(), series[0].axes
             if len(series) > 1:  # pages that were written one by one
                 array, axes = np.stack([array, *(one.asarray() for one in series[1:])]), f"Q{axes}"
@@ -54,6 +59,28 @@ def read_tiff(name: object, content: bytes, most_pixels: int) -> Pages:
         raise
     except Exception as error:  # a damaged file may raise anything
         raise UsageError(f"{name} is damaged, cut short or in a form that cannot be read") from error
+
+
+def is_read_by_tifffile(page: Any) -> bool:
+    """Whether tifffile decodes the page by itself, without imagecodecs."""
+    return page.compression in PLAIN and page.predictor in (1, 2) and page.bitspersample in (1, 8, 16, 32, 64)
+
+
+def check_memory(name: object, size: int) -> None:
+    """Refuses, before the pixels are decoded, more bytes than the machine has free: a small file can claim them."""
+    free = free_memory()
+    if size > free:
+        claimed, there = (f"{number / 2**30:.3g} GiB" for number in (size, free))
+        raise UsageError(f"{name} must fit into the free memory of {there}, got {claimed} of pixels")
+
+
+def free_memory() -> float:
+    """Bytes that programs can have without swapping; infinite where the system does not say."""
+    try:
+        (kilobytes,) = re.findall(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    except (OSError, ValueError):
+        return math.inf
+    return 1024 * int(kilobytes)
 
 
 def is_whole(file: Any) -> bool:

@@ -19,8 +19,9 @@ from torch_conv.bench.pairs import Pair
 from torch_conv.bench.results import Results, as_row, document, import_time, kept_rows, metadata
 from torch_conv.bench.running import measure_all
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import did_you_mean, ladder, scaling, volume, whole_number
+from torch_conv.cli import ladder, scaling, volume
 from torch_conv.cli._images import device_named
+from torch_conv_cli import did_you_mean
 
 LEAST_ROUNDS = QUICK_ROUNDS = 5
 # Benchmarks with options and tables of their own.
@@ -66,7 +67,7 @@ def add_family(benchmarks: argparse._SubParsersAction, name: str, what: str) -> 
     parser.add_argument("--rows", metavar="PATTERN", default="*", help="only the rows whose name matches (shell style)")
     for option, _, default, meaning in CHOICES.get(name, ()):
         parser.add_argument(f"--{option}", metavar="NAME[,NAME]", default=default, help=meaning)
-    parser.add_argument("--rounds", metavar="N", type=whole_number, help=f"interleaved rounds, at least {LEAST_ROUNDS}")
+    parser.add_argument("--rounds", metavar="N", type=int, help=f"interleaved rounds, at least {LEAST_ROUNDS}")
     parser.add_argument(
         "--json",
         metavar="FILE",

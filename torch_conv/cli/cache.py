@@ -14,7 +14,7 @@ from errno import ELOOP, ENOTDIR
 from torch_conv.bench.files import reason
 from torch_conv.bench.formatting import counted
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import printable
+from torch_conv_cli import printable
 
 # csrc/runtime/kernel_file.cpp writes the files, under a temporary name first. Before the code stand this text, the
 # kernel's name and the GPU's, a line each.

@@ -17,14 +17,14 @@ import torch_conv
 from torch_conv import kernels
 from torch_conv.bench.files import check_folder, make_folder
 from torch_conv.bench.formatting import ratio
-from torch_conv.bench.load import Time, Watch, disturbance, time_of, within_noise
+from torch_conv.bench.load import MedianAndRange, Watch, disturbance, median_and_range, within_noise
 from torch_conv.bench.sampling import in_turn
 from torch_conv.bench.timing import sampler
 from torch_conv.bench.usage import needed
-from torch_conv.cli import printable
 from torch_conv.cli._images import device_named, write_image
 from torch_conv.cli._pictures import read_picture
 from torch_conv.cli._sheet import contact_sheet
+from torch_conv_cli import printable
 
 PHOTOS = {"astronaut": "astronaut.png", "retina": "retina.jpg"}  # 512 x 512 and 1411 x 1411, shipped by scikit-image
 TABLE_WIDTH = 120
@@ -58,9 +58,9 @@ class Measured:
     job: Job
     photo: str
     algorithm: str
-    ours: Time
-    torch: Time
-    cv2: Time
+    ours: MedianAndRange
+    torch: MedianAndRange
+    cv2: MedianAndRange
     difference: float  # grey levels, against float64
     before: Tensor
     after: Tensor
@@ -173,7 +173,8 @@ def run(args: argparse.Namespace) -> None:
     sheet = args.output / "contact_sheet.jpg"
     contact_sheet(sheet, {p: [(n.job.title, n.before, n.after) for n in lines if n.photo == p] for p in PHOTOS})
     print_table(lines, device)
-    if busy := disturbance(watch.others(), (time for n in lines for time in (n.ours, n.torch, n.cv2))):
+    times = [time for line in lines for time in (line.ours, line.torch, line.cv2)]
+    if busy := disturbance(watch.others(), times):
         print(busy)
     print(f"{printable(args.output)} holds {len(lines)} pictures; {printable(sheet)} shows them all, before and after")
 
@@ -204,7 +205,7 @@ def measure(job: Job, photo: str, before: Tensor, device: torch.device, cv2: Any
         job=job,
         photo=photo,
         algorithm=algorithms(torch_conv.explain(job.function, image, *job.args, **job.kwargs).lines),
-        **{name: time_of(each) for name, each in samples.items()},
+        **{name: median_and_range(each) for name, each in samples.items()},
         difference=float(difference.abs().max()),
         before=before,
         after=after,
@@ -244,7 +245,7 @@ def print_table(lines: list[Measured], device: torch.device) -> None:
     console.print(table)
 
 
-def speedup(theirs: Time, ours: Time) -> str:
+def speedup(theirs: MedianAndRange, ours: MedianAndRange) -> str:
     return "noise" if within_noise(theirs, ours) else f"{ratio(theirs[0] / ours[0])} ×"
 
 

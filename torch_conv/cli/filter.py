@@ -13,11 +13,20 @@ from torch import Tensor
 from torch_conv.bench.files import make_folder
 from torch_conv.bench.progress import progress_bar
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import add_force, complain, printable, user_arguments
+from torch_conv.cli import add_force, user_arguments
 from torch_conv.cli._filters import FILTERS, VOLUME_FILTERS, add_options, filter_of
-from torch_conv.cli._images import FORMS, JPEG_QUALITY, STANDARD, check_content, device_named, write_image
+from torch_conv.cli._images import (
+    FORMS,
+    JPEG_QUALITY,
+    STANDARD,
+    check_content,
+    device_named,
+    path_given,
+    write_image,
+)
 from torch_conv.cli._pictures import BACKGROUNDS, Picture, decoded, form_of, read_file
 from torch_conv.cli._targets import targets_of
+from torch_conv_cli import complain, printable
 
 
 class OptionError(UsageError):
@@ -49,9 +58,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         f"values where an image has no negative ones. Filters of volumes: {', '.join(VOLUME_FILTERS)}.",
     )
     parser.any_order = True
-    parser.add_argument("inputs", metavar="IN", type=Path, nargs="+", help="photographs; - is standard input")
-    parser.add_argument("output", metavar="OUT", help="a file .png, .tif or .jpg, a folder, or - for standard output")
-    add_options(parser)
+    parser.add_argument(
+        "paths",
+        metavar="IN ... OUT",
+        nargs="*",
+        help="photographs, - for standard input; then a file .png, .tif or .jpg, a folder, or - for standard output",
+    )
+    add_options(parser, required=False)
     parser.add_argument(
         "--stack",
         metavar="KIND",
@@ -75,14 +88,19 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    given = {"IN": args.paths, "OUT": args.paths[1:], "--filter": args.filter}
+    if missing := [name for name, value in given.items() if not value]:  # argparse would name some, then others
+        raise UsageError(f"{', '.join(missing)} must be given (see {args.prog} --help)")
+    *inputs, output = args.paths
+    sources = [path_given(text) for text in inputs]
     function = filter_of(args, volume=args.stack == "volume")
     device = device_named(args.device)
-    targets = targets_of(args.inputs, args.output, args.format, args.force)
+    targets = targets_of(sources, output, args.format, args.force)
     if len(targets) == 1:
-        return filter_file(args, function, device, args.inputs[0], targets[0])
+        return filter_file(args, function, device, sources[0], targets[0])
     failures = 0
     with progress_bar() as bar:
-        for source, target in bar.track(list(zip(args.inputs, targets, strict=True)), description=args.filter):
+        for source, target in bar.track(list(zip(sources, targets, strict=True)), description=args.filter):
             try:
                 filter_file(args, function, device, source, target)
             except OptionError:
@@ -98,17 +116,19 @@ def filter_file(
     args: argparse.Namespace, function: Callable[[Tensor], Tensor], device: torch.device, source: Path, target: Path
 ) -> None:
     """Reads, filters and writes one file, and prints a line about it."""
-    name = "standard input" if source == STANDARD else source
+    name = "standard input" if source is STANDARD else source
     content = read_file(source)
     picture = decoded(name, content, args.background)
     count = picture.pixels.shape[:-3].numel()
     if picture.axes and args.stack is None:
         raise UsageError(f"{name} holds {count} pages: --stack volume or --stack images says what they are")
     form = args.format or FORMS.get(target.suffix.lower()) or form_of(content)
-    check_content("standard output" if target == STANDARD else target, picture.pixels, form)
-    filter_pages = filter_volume if args.stack == "volume" else filter_images
-    result = filter_pages(name, picture, function, device)
-    if target == STANDARD:
+    check_content("standard output" if target is STANDARD else target, picture.pixels, form)
+    if args.stack == "volume":
+        result = filter_volume(name, picture, function, device)
+    else:
+        result = filter_images(picture, function, device)
+    if target is STANDARD:
         return write_image(target, result, form=form, resolution=picture.resolution)
     make_folder(target.parent)
     write_image(target, result, args.force, form, picture.resolution)
@@ -118,7 +138,7 @@ def filter_file(
     print(f"{printable(target)}: {args.filter}, {size}, {'grey' if c == 1 else 'RGB'}, {numbers}, on {device}")
 
 
-def filter_images(name: object, picture: Picture, function: Callable[[Tensor], Tensor], device: torch.device) -> Tensor:
+def filter_images(picture: Picture, function: Callable[[Tensor], Tensor], device: torch.device) -> Tensor:
     """Each page for itself, one at a time on the device."""
     pages = picture.pixels.reshape(-1, *picture.pixels.shape[-3:])
     with option_refusals():

@@ -11,8 +11,9 @@ from torch_conv.bench.files import check_file, check_folder, make_folder, write_
 from torch_conv.bench.ladder.running import document, exit_if_wrong, measure, show
 from torch_conv.bench.machine import metadata
 from torch_conv.bench.usage import UsageError, needed
-from torch_conv.cli import add_force, did_you_mean, whole_number
+from torch_conv.cli import add_force
 from torch_conv.cli._images import device_named
+from torch_conv_cli import did_you_mean, whole_number
 
 SUMMARY = "the textbook kernels, from naive to fused, beside the library's own and F.conv2d"
 ROUNDS, QUICK_ROUNDS = 9, 3
@@ -48,7 +49,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--iterations",
         metavar="N",
-        type=whole_number,
+        type=int,
         help=f"rounds in which all take turns, at least {QUICK_ROUNDS} (default: {ROUNDS}; --quick: {QUICK_ROUNDS})",
     )
     parser.set_defaults(run=run)

@@ -8,9 +8,10 @@ import torch
 
 import torch_conv
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import LARGEST, of_memory, user_arguments
+from torch_conv.cli import of_memory, user_arguments
 from torch_conv.cli._filters import FILTERS, add_options, filter_of
 from torch_conv.cli._images import device_named
+from torch_conv_cli import LARGEST
 
 DTYPES = ("float32", "float16", "bfloat16", "float64", "uint8", "int16", "uint16")
 

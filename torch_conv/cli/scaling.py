@@ -17,11 +17,11 @@ from torch_conv.bench.files import check_file, write_json
 from torch_conv.bench.ladder.columns import Column
 from torch_conv.bench.ladder.running import document, exit_if_wrong, measure, show
 from torch_conv.bench.ladder.study import Bench, Row, Study
-from torch_conv.bench.load import time_of
+from torch_conv.bench.load import median_and_range
 from torch_conv.bench.machine import metadata
 from torch_conv.bench.timing import enqueue_seconds, in_rounds, queue_sampler
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import add_force, whole_number
+from torch_conv.cli import add_force
 from torch_conv.cli._images import device_named
 
 SUMMARY = "one image on one device and in shards on all"
@@ -62,7 +62,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--sizes",
         metavar="N",
-        type=whole_number,
+        type=int,
         nargs="+",
         help=f"images of N x N pixels (default: {words(SIZES)}; on the CPU {words(CPU_SIZES)})",
     )
@@ -134,7 +134,7 @@ def measure_split(bench: Bench, case: tuple[str, int], devices: Sequence[torch.d
     samples = in_rounds({way: queue_sampler(each, devices) for way, each in calls.items()}, bench.rounds)
     row: Row = {"filter": name, "size": size, "same": "yes" if same else "NO", "iqr_ms": {}}
     for way, each in calls.items():
-        row[f"{way}_ms"], row["iqr_ms"][way] = (1e3 * seconds for seconds in time_of(samples[way]))
+        row[f"{way}_ms"], row["iqr_ms"][way] = (1e3 * seconds for seconds in median_and_range(samples[way]))
         row[f"{way}_us"] = 1e6 * enqueue_seconds(each[0], devices)
     row["efficiency"] = 100 * row["one_ms"] / (row["split_ms"] * len(set(devices)))
     row["mpixels"] = size * size / (1e3 * row["split_ms"])

@@ -19,11 +19,11 @@ from torch_conv.bench.files import check_file, write_json
 from torch_conv.bench.ladder.columns import COLUMNS
 from torch_conv.bench.ladder.running import document, exit_if_wrong, measure, show
 from torch_conv.bench.ladder.study import TOLERANCE, Bench, Row, Study, error
-from torch_conv.bench.load import time_of
+from torch_conv.bench.load import median_and_range
 from torch_conv.bench.machine import metadata
 from torch_conv.bench.timing import time_call
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import add_force, whole_number
+from torch_conv.cli import add_force
 from torch_conv.cli._images import device_named
 
 SUMMARY = "a 3-D filter: the textbook kernels beside the library's own and F.conv3d"
@@ -72,7 +72,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     for name, default, _, meaning in OPTIONS:
         parser.add_argument(
-            f"--{name}", metavar="N", type=whole_number, default=default, help=f"{meaning} (default: %(default)s)"
+            f"--{name}", metavar="N", type=int, default=default, help=f"{meaning} (default: %(default)s)"
         )
     parser.add_argument("--device", metavar="D", help="cpu, cuda or cuda:N (default: the GPU, where there is one)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the table and the machine's data here")
@@ -196,5 +196,5 @@ class Gold:
             "average_ms": 1e3 * fmean(seconds),
             "median_ms": 1e3 * median(seconds),
             "minimum_ms": 1e3 * min(seconds),
-            "iqr_ms": {"median": 1e3 * time_of(seconds)[1]},
+            "iqr_ms": {"median": 1e3 * median_and_range(seconds)[1]},
         }

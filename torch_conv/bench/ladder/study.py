@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torch_conv.bench.ladder.columns import Column
-from torch_conv.bench.load import Watch, time_of
+from torch_conv.bench.load import Watch, median_and_range
 from torch_conv.bench.timing import Function, interleaved, median, time_call
 
 Row = dict[str, Any]
@@ -79,7 +79,7 @@ class Bench:
     def time(self, calls: Mapping[str, Function | Sequence[Function]]) -> Row:
         row: Row = {"iqr_ms": {}}
         for name, seconds in interleaved(calls, self.device, rounds=self.rounds).items():
-            row[f"{name}_ms"], row["iqr_ms"][name] = (1e3 * time for time in time_of(seconds))
+            row[f"{name}_ms"], row["iqr_ms"][name] = (1e3 * time for time in median_and_range(seconds))
         return row
 
     def contest(

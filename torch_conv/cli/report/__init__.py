@@ -7,7 +7,8 @@ from pathlib import Path
 
 from torch_conv.bench.files import check_file, write_file
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import add_force, printable
+from torch_conv.cli import add_force
+from torch_conv_cli import printable
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
