@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 # Each is a module or folder of torch_conv/cli.
 COMMANDS = {
@@ -204,7 +204,7 @@ def open_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
-def is_of_output(error: Exception) -> bool:
+def is_of_output(error: Exception) -> TypeGuard[OSError]:
     """Whether standard output failed: its errors name no file, and no other stream lets such errors pass."""
     return isinstance(error, OSError) and error.filename is None and error.errno in OF_OUTPUT
 
@@ -212,7 +212,7 @@ def is_of_output(error: Exception) -> bool:
 def refusal(error: Exception) -> str:
     """The sentence for an error that is no bug, else an empty text."""
     if is_of_output(error):
-        return f"standard output cannot be written: {os.strerror(error.errno).lower()}"
+        return f"standard output cannot be written: {os.strerror(error.errno or 0).lower()}"
     from torch_conv.cli import sentence_of  # here, because it imports torch
 
     return sentence_of(error)

@@ -379,7 +379,7 @@ def _gaussian(name: str, size: int | None, sigma: Any, truncate: float) -> Tenso
         if size is None:
             raise ValueError(f"{name}: size or sigma must be given")
         sigma = default_sigma(size)
-    if not hasattr(sigma, "__float__") or getattr(sigma, "shape", ()) != ():
+    if not isinstance(sigma, (int, float)) and not _is_like_a_number(sigma):
         raise TypeError(f"{name}: sigma must be a number, got {kind_of(sigma)}")
     sigma = float(sigma)
     if not (holds(sigma > 0) and holds(sigma < math.inf)):
@@ -389,6 +389,11 @@ def _gaussian(name: str, size: int | None, sigma: Any, truncate: float) -> Tenso
     if not (is_known(size) and is_known(sigma)):
         return gaussian_of_symbols(size, sigma)
     return _tensor(gaussian_taps(size, sigma), torch.float64)
+
+
+def _is_like_a_number(value: Any) -> bool:
+    """Whether a value is numpy's number, or an array or a tensor without axes."""
+    return hasattr(value, "__float__") and getattr(value, "shape", ()) == ()
 
 
 def _outer(rows: Sequence[Tensor]) -> Tensor:
@@ -422,7 +427,8 @@ def _size(name: str, size: Any) -> int:
 
 def _per_axis(name: str, argument: str, value: Any, axes: int) -> list[Any]:
     """A number for every axis, or the numbers of a list, an array or a tensor."""
-    is_number = isinstance(value, str) or getattr(value, "shape", None) == () or not hasattr(value, "__iter__")
+    # Dynamo asks symbols only for their class.
+    is_number = isinstance(value, (int, float, str)) or _is_like_a_number(value) or not hasattr(value, "__iter__")
     values = [value] * axes if is_number else list(value)
     if len(values) != axes:
         numbers = "a number" if axes == 1 else f"a number or {axes} numbers"
