@@ -254,7 +254,13 @@ def test_a_sigma_for_every_sample_or_one_for_all(device, name):
         ("sobel", (IMAGE,), {"eps": "1"}, "eps must be of type float, got str"),
         ("spatial_gradient", (IMAGE, 1), {}, "mode must be of type str, got int"),
         ("gaussian_sobel", (IMAGE.bool(), 3, 1.0), {}, f"input must have dtype {DTYPES}, got bool"),
-        ("gaussian_sobel", (IMAGE, 3.5, 1.0), {}, "kernel_size must be of type int, got float"),
+        ("gaussian_sobel", (IMAGE, 3.5, 1.0), {}, "kernel_size must be an int or a tuple of ints, got float"),
+        (
+            "gaussian_blur2d",
+            (IMAGE, 1.5),
+            {},
+            "kernel_size must be an int or a tuple of ints, got float; did you mean sigma=1.5?",
+        ),
         ("unsharp_mask", (IMAGE, 9, 1.0), {"amount": None}, "amount must be of type float, got NoneType"),
         (
             "thin_edges",
@@ -278,7 +284,7 @@ def test_a_sigma_for_every_sample_or_one_for_all(device, name):
         ("gaussian_gradient_magnitude3d", (IMAGE[None], "3", 1.0), {}, "kernel_size must be of type int, got str"),
         ("gaussian_downsample", (IMAGE, 3, 1.0, 1.5), {}, "factor must be of type int, got float"),
         ("gaussian_blur3d", (VOLUME, "3", 1.0), {}, "kernel_size must be of type int, got str"),
-        ("gaussian_blur3d", (VOLUME, 3.0, 1.0), {}, "kernel_size must be of type int, got float"),
+        ("gaussian_blur3d", (VOLUME, 3.0, 1.0), {}, "kernel_size must be an int or a tuple of ints, got float"),
         *(
             ("gaussian_blur3d", (VOLUME, 3, sigma), {}, "sigma must be of type float, got str")
             for sigma in ("1", (1.0, "1", 1.0))

@@ -269,7 +269,7 @@ def difference_of_gaussians(
         truncate: radius of each Gaussian in standard deviations.
         padding: 'same' or 'valid'.
         value: pixel value outside for 'constant'.
-        output_dtype: dtype of the result, by default the input's.
+        output_dtype: dtype of the result, by default the input's; unsigned images need a signed one.
         out: tensor that receives the result.
         algorithm: 'direct', one dense kernel; 'fused', two passes of one axis each in one launch; 'separable', the same
             passes in two launches, with the same bits; or 'auto', the dense kernel up to 49 taps and passes beyond.
@@ -317,7 +317,7 @@ def gaussian_laplace(
         truncate: radius of the kernel in standard deviations.
         padding: 'same' or 'valid'.
         value: pixel value outside for 'constant'.
-        output_dtype: dtype of the result, by default the input's.
+        output_dtype: dtype of the result, by default the input's; unsigned images need a signed one.
         out: tensor that receives the result.
         algorithm: 'direct', one dense kernel; 'fused', two passes of one axis each in one launch; 'separable', the same
             passes in two launches, with the same bits; or 'auto', the dense kernel up to 49 taps and passes beyond.
