@@ -55,7 +55,7 @@ MUTANTS = [
     Mutant("flipped weights of scipy", "torch_conv/compat/scipy_ndimage/_correlate.py", "taps = np.flip(taps)", "taps = np.flip(taps, -1)", "compat_scipy_ndimage"),
     Mutant("shape of a strided fake", "torch_conv/fakes/shapes.py", "// stride[a] + 1 for", "// stride[a] for", "opcheck compile"),
     Mutant("radius of a Gaussian", "torch_conv/kernels.py", "radius = int(truncate * sigma + 0.5)", "radius = int(truncate * sigma)", "kernels pipelines"),
-    Mutant("windows of too many taps", "torch_conv/kernels.py", "truncate * sigma > 1e9", "truncate * sigma > 1e12", "errors* numbers pipelines windows"),
+    Mutant("windows of too many taps", "torch_conv/kernels.py", "truncate * sigma >= 1 << 23", "truncate * sigma >= 1 << 40", "errors* numbers pipelines windows"),
     Mutant("padding same of even windows", "torch_conv/functional/_convolve.py", "[total // 2, total - total // 2]", "[total - total // 2, total // 2]", "conv handover"),
     Mutant("flops of a filter", "torch_conv/dispatch/flops.py", "return 2 * prod(results) * taps", "return prod(results) * taps", "tools"),
     Mutant("a wrong class of error", "torch_conv/dispatch/remedies.py", "return TypeError(", "return ValueError(", "nn errors*"),
