@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":  # the report's files work where nothing is built, the package's own __init__ does not
     sys.modules["torch_conv"] = ModuleType("torch_conv")
     sys.modules["torch_conv"].__path__ = [str(ROOT / "torch_conv")]
+    sys.path.append(str(ROOT))  # for torch_conv_cli
 
 from report_ages import measured, older_than_kernels  # noqa: E402
 from report_figures import FIGURES  # noqa: E402
