@@ -84,10 +84,10 @@ def wrong_type(
             one, many = ("a number", "a tuple of numbers") if float in taken else ("an int", "a tuple of ints")
             want = f"{one}, {many} or a tensor" if Tensor in taken else f"{one} or {many}"
             return TypeError(f"{name}: {argument} must be {want}, got numpy.ndarray")
-        if per_axis and float not in taken and isinstance(value, float):
-            lacks_sigma = argument == "kernel_size" and "sigma" in signature.parameters and given.get("sigma") is None
+        if argument == "kernel_size" and per_axis and isinstance(value, float):
+            lacks_sigma = "sigma" in signature.parameters and given.get("sigma") is None
             hint = f"; did you mean sigma={value}?" if lacks_sigma else ""
-            return TypeError(f"{name}: {argument} must be an int or a tuple of ints, got float{hint}")
+            return TypeError(f"{name}: kernel_size must be an int or a tuple of ints, got float{hint}")
         plain = [t for t in taken if t in (Tensor, str, bool, int, float, torch.dtype)]
         if len(plain) == 1 and set(taken) <= {*plain, type(None)}:
             fits = isinstance(value, (*taken, int) if float in plain else tuple(taken))
