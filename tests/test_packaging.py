@@ -96,7 +96,10 @@ def imported(body):
 def test_the_extra_test_brings_what_tests_import():
     """`pip install .[test]` is enough to collect the tests; the packages of importorskip may be absent."""
     tests = list((ROOT / "tests").glob("*.py"))
-    ours = {path.stem for folder in ("tests", "benchmarks") for path in (ROOT / folder).glob("*.py")} | {"torch_conv"}
+    ours = {path.stem for folder in ("tests", "benchmarks") for path in (ROOT / folder).glob("*.py")} | {
+        "torch_conv",
+        "torch_conv_cli",
+    }
     wanted = {name for path in tests for name in imported(ast.parse(path.read_text()).body)}
     brought = {re.split(r"[^\w.-]", line)[0].lower() for line in requirements("test.txt")}
     brought |= {"torch", "typing_extensions"}  # which torch needs
