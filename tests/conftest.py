@@ -107,6 +107,15 @@ def compiler() -> str:
 
 
 @pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder in which no variable names the cache of kernels."""
+    for name in ("TORCH_CONV_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
 def threads() -> Iterator[None]:
     """Lets a test change torch's thread count and puts it back."""
     before = torch.get_num_threads()

@@ -15,15 +15,6 @@ from torch_conv.cli import cache
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A home folder in which nothing is set."""
-    for name in ("TORCH_CONV_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
 def folder(home, monkeypatch):
     """An empty cache."""
     monkeypatch.setenv("TORCH_CONV_CACHE", str(home / "kernels"))

@@ -20,15 +20,6 @@ def origins():
 # ---- The folder of the cache ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A home folder in which nothing is set."""
-    for name in ("TORCH_CONV_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
-
-
 def cache():
     (line,) = (line for line in report() if line.startswith("cache: "))
     return line.removeprefix("cache: ")
