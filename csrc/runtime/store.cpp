@@ -71,8 +71,9 @@ std::string folder_ahead(int capability) { return ahead_folder() + "/sm_" + std:
 // The capabilities whose code built ahead runs on the GPU, the nearest first: the same major and a lower minor.
 std::vector<int> built_ahead_for(int capability) {
   std::vector<int> found;
+  std::error_code error;  // a folder that cannot be read counts as none
   for (int lower = capability; lower >= capability / 10 * 10; --lower)
-    if (std::filesystem::exists(folder_ahead(lower))) found.push_back(lower);
+    if (std::filesystem::exists(folder_ahead(lower), error)) found.push_back(lower);
   return found;
 }
 
