@@ -86,7 +86,7 @@ def modules() -> None:
     assert_type(nn.Laplacian(3, variant="8")(x), Tensor)
     assert_type(nn.Conv2d(4, 8, [3, 3], padding="same", groups=4, activation="gelu", algorithm="ours")(x), Tensor)
     assert_type(nn.Conv1d(4, 4, 3, padding=1, groups=4)(signal), Tensor)
-    assert_type(nn.replace_depthwise(torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3, groups=4))), list[str])
+    assert_type(nn.replace_depthwise(torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3, groups=4))), nn.Replaced)
 
 
 def tools(border: Border = "symmetric", padding: Padding = "same") -> None:
