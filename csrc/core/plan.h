@@ -130,6 +130,8 @@ struct Candidate {
   void (*configure)(const Problem&, const Arch&, Plan&);
   LaunchFunction<Problem> launch;
   Sums sums = Sums::chain;  // `mma`: on tensor cores, for problems that `needs_mma`
+  // The variant on tensor cores whose bits this one has. Null: its own. All variants of Sums::chain have the same bits.
+  const char* bits_of = nullptr;
 };
 
 // The plan of the first candidate that serves. `pinned`, unless it is "", names the only candidate. If none serves, the
