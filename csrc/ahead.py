@@ -6,6 +6,7 @@ runs it. What is there already and was made of the same sources stays.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import re
@@ -54,8 +55,9 @@ def write_sources(target: Path) -> None:
     """The table of sources as C++; left alone where it says the same already, so that nothing is compiled again."""
     rows = []
     for name, text in device_sources().items():
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         # A string literal may hold 64 KiB; the files are far smaller.
-        rows.append(f'    {{"{name}", R"__source__({text})__source__"}},')
+        rows.append(f'    {{"{name}", 0x{digest}u, R"__source__({text})__source__"}},')
     code = (
         '// Written by ahead.py.\n#include "runtime/sources.h"\n\nnamespace torch_conv::cuda {\n\n'
         "const SourceFile kSourceFiles[] = {\n" + "\n".join(rows) + "\n};\n"
@@ -71,8 +73,9 @@ def _compile(module: str, folder: str, capability: int, lines: list[str]) -> lis
     import torch
 
     torch.ops.load_library(module)
-    if torch.ops.torch_conv._store_report()[0] == "compiler: none (NVRTC was not found)":
-        print("torch_conv: NVRTC was not found, no kernels are built ahead", file=sys.stderr)
+    compiler = torch.ops.torch_conv._store_report()[0]
+    if compiler.startswith("compiler: none"):
+        print(f"torch_conv: {compiler}, no kernels are built ahead", file=sys.stderr)
         return []
     return torch.ops.torch_conv._build_kernels(folder, capability, lines)
 

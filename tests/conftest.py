@@ -4,6 +4,7 @@ Tests import the package of the checkout if it is built, else the installed one.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,9 @@ settings.register_profile(
 )
 settings.register_profile("explore", deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+# `nohup` lets a process and its children ignore this signal, which tests send.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A variable of the shell must not change the tests.
 for name in ("TORCH_CONV_VARIANT", "TORCH_CONV_NO_TMA", "TORCH_CONV_NO_GRAPH", "TORCH_CONV_EXPLAIN_FOR"):

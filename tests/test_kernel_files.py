@@ -259,9 +259,9 @@ try:
 except RuntimeError as refusal:
     print(refusal)
 """
-    assert run_python(code, TORCH_CONV_NO_NVRTC="1").splitlines() == [
-        "compiler: none (NVRTC was not found)",
-        "torch_conv: kernel cuda::upload_chunk cannot be compiled: NVRTC was not found",
+    assert run_python(code, TORCH_CONV_COMPILE="never").splitlines() == [
+        "compiler: none (TORCH_CONV_COMPILE is never)",
+        "torch_conv: kernel cuda::upload_chunk cannot be compiled: TORCH_CONV_COMPILE is never",
     ]
 
 

@@ -78,7 +78,7 @@ REFUSING = [name for name in PRIVATE if not name.startswith(("_weight_gradient",
 # Allocations that no call repeats.
 ONCE = (
     *("_borders", "_build_kernels", "_conv_limits", "_deliver", "_filter2d_least_taps", "_handover", "_ptxas"),
-    *("_repeated_calls", "_shard", "_store_report"),
+    *("_repeated_calls", "_shard", "_store_report", "_compile_in_background", "_finish_compiling"),
 )
 
 

@@ -53,6 +53,9 @@ struct Refusal {
   const char *variant, *why;
 };
 
+// The `bits` of plans whose sums are chains. Plans on tensor cores name a variant.
+constexpr const char* kChainBits = "chain";
+
 struct Plan;
 struct Site;  // runtime/launch.h
 
@@ -63,6 +66,7 @@ using LaunchFunction = void (*)(const Problem&, const Plan&, const Site&);
 struct Plan {
   const char* algorithm;                   // as in algorithm=: "direct", "separable", "box", ...
   const char* variant = nullptr;           // the kernel family's kernel or loop: "reg", "tile_tma", "general", ...
+  const char* bits = kChainBits;           // plans of a problem with equal `bits` give the same bits
   const char* why = "";                    // one clause
   int tile_w = 0, tile_h = 0, tile_d = 0;  // output tile of one block (CUDA) or of one task (CPU); tile_d of volumes
   int boundary_d = 0;    // planes of a boundary strip of a volume, if it should be a launch of its own; else 0
@@ -116,6 +120,8 @@ struct Arch {
   bool bulk_copy;           // bulk tensor copies (TMA) may be used: Hopper on, the driver has them, not forced off
   // Whether the kernel store can load this kernel. Null: the store can load every kernel.
   bool (*offers)(const Kernel&, const Arch&) = nullptr;
+  // Null, or Plan::bits: only variants with these bits serve, and the first of them is taken, however slow.
+  const char* bits = nullptr;
 };
 
 // A variant of a kernel family. A family's list has its preferred variants first.
@@ -132,6 +138,8 @@ struct Candidate {
   Sums sums = Sums::chain;  // `mma`: on tensor cores, for problems that `needs_mma`
   // The variant on tensor cores whose bits this one has. Null: its own. All variants of Sums::chain have the same bits.
   const char* bits_of = nullptr;
+
+  constexpr const char* bits() const { return sums == Sums::chain ? kChainBits : bits_of ? bits_of : variant; }
 };
 
 // The plan of the first candidate that serves. `pinned`, unless it is "", names the only candidate. If none serves, the
@@ -144,13 +152,15 @@ Plan choose(const Candidate<Problem> (&candidates)[count], const Problem& p, con
   if constexpr (requires { p.needs_mma(); }) needs_mma = p.needs_mma();
   for (const Candidate<Problem>& candidate : candidates) {
     if (*pinned && std::strcmp(pinned, candidate.variant) != 0) continue;
+    if (arch.bits && std::strcmp(arch.bits, candidate.bits()) != 0) continue;
     const bool other_sums = needs_mma && candidate.sums != Sums::mma;
     if (other_sums && !*pinned && count > 1) continue;  // a plan reports only the refusals on tensor cores
     const char* no = other_sums ? "no tensor cores" : candidate.refusal(p, arch);
-    if (!no && !*pinned && candidate.is_slower) no = candidate.is_slower(p, arch);
+    if (!no && !*pinned && !arch.bits && candidate.is_slower) no = candidate.is_slower(p, arch);
     if (!no) {
       Plan plan = base;
-      plan.variant = candidate.variant, plan.cuda = true, plan.launch = candidate.launch;
+      plan.variant = candidate.variant, plan.bits = candidate.bits();
+      plan.cuda = true, plan.launch = candidate.launch;
       candidate.configure(p, arch, plan);
       bool offered = true;
       if (arch.offers)

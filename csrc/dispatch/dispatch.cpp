@@ -167,7 +167,7 @@ void run(Call& call, const Target& target, const CausalUpdate& p) {
 
 bool run_in_one_launch(Call& call, const Target& target, const Fused& p) {
   const auto d = dispatch(target, p);
-  if (d && p.wanted) check_serves(call, *d, "fused");
+  if (d && p.wanted) return run_checked(call, target, *d, "fused"), true;
   return d && launch_if_served(call, target, *d);
 }
 

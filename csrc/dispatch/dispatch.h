@@ -34,14 +34,6 @@ void run(Call& call, const Target& target, const Combine& problem);
 void run(Call& call, const Target& target, const CausalConv& problem);
 void run(Call& call, const Target& target, const CausalUpdate& problem);
 
-// Launches a decision if its family serves the problem. Otherwise returns false without a launch, and the next plan
-// that is explained has the refusal reason.
-template <typename Problem>
-bool launch_if_served(Call& call, const Target& target, const Decision<Problem>& d) {
-  if (d.serves()) launch(call, target, d);
-  else note_refusals(call, *d.plan);
-  return d.serves();
-}
 // Refuses the call if no variant serves a chain that is `wanted`.
 bool run_in_one_launch(Call& call, const Target& target, const Fused& problem);
 

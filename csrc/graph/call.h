@@ -52,6 +52,7 @@ struct Call {
   std::string* lines = nullptr;   // of the explanation, also where the footprint of an explained call is asked
   std::string refused{};          // refusal reasons of kernel families, for the next of these lines
   bool steered = environment_steers();
+  bool waits = false;            // for the compiler, whatever TORCH_CONV_COMPILE says
   LaunchGraph* graph = nullptr;  // records the launches of a first call (graph/launch_graph.h)
   Footprint footprint{};
 

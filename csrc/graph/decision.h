@@ -8,6 +8,7 @@
 #include "graph/allocate.h"
 #include "graph/call.h"
 #include "graph/launch_graph.h"
+#include "graph/stand_in.h"
 #include "runtime/launch.h"
 
 namespace torch_conv {
@@ -24,6 +25,7 @@ struct Decision {
   Problem problem;
   std::shared_ptr<const Plan> plan;  // without a variant where the family does not serve the problem
   const char* pinned = "";           // the only variant that may serve, or "" for any
+  Plan (*plan_cuda)(const Problem&, const Arch&, const char* pinned) = nullptr;
 
   bool serves() const { return plan->variant != nullptr; }
 };
@@ -32,7 +34,7 @@ template <typename Problem>
 Decision<Problem> decide(const Target& target, const Problem& p, const EntryPoints<Problem>& entry_points,
                          const char* pinned) {
   Plan plan = target.cuda() ? entry_points.plan_cuda(p, target.arch(), pinned) : entry_points.plan_cpu(p, pinned);
-  return {p, std::make_shared<const Plan>(std::move(plan)), pinned};
+  return {p, std::make_shared<const Plan>(std::move(plan)), pinned, entry_points.plan_cuda};
 }
 
 // The kernels of a plan, loaded.
@@ -50,8 +52,8 @@ inline Kernels load(const Call& call, const Target& target, const Plan& plan) {
   return load_all(plan.kernels, target.arch());
 }
 
-// Explains the plan of a call that does not run. True: the plan was explained.
-inline bool only_explain(Call& call, const Target& target, const Plan& plan) {
+// Explains the plan of a call that does not run, with `note` at the end. True: the plan was explained.
+inline bool only_explain(Call& call, const Target& target, const Plan& plan, const std::string& note = "") {
   if (call.runs()) return false;
   std::ostringstream line;
   line << plan << call.refused;
@@ -59,6 +61,7 @@ inline bool only_explain(Call& call, const Target& target, const Plan& plan) {
   if (target.cuda()) line << "; floor " << plan.bytes / target.arch().bytes_per_second * 1e6 << " us";
   if (*environment("TORCH_CONV_EXPLAIN_KERNELS"))
     for (const Kernel& kernel : plan.kernels) line << "; kernel " << kernel.name;
+  line << note;
   call.explain(line.str());
   return true;
 }
@@ -109,12 +112,43 @@ class Launch {
   std::vector<Slot> slots_;
 };
 
-// Runs a decision whose family serves its problem, or explains its plan.
+// Whether a call runs on a stand-in until the decision's kernels are compiled.
 template <typename Problem>
-void launch(Call& call, const Target& target, const Decision<Problem>& d) {
+bool lacks_kernels(const Call& call, const Target& target, const Decision<Problem>& d) {
+  return !*d.pinned && takes_stand_ins(call, target) && !all_ready(*d.plan, target.arch());
+}
+
+// The plan that runs now: the decision's, or a stand-in. Null: the decision's kernels are compiled meanwhile, and the
+// caller has other launches with the same bits.
+template <typename Problem>
+std::shared_ptr<const Plan> plan_for_now(Call& call, const Target& target, const Decision<Problem>& d,
+                                         bool has_other_launches = false) {
+  if (!call.runs() || !lacks_kernels(call, target, d)) return d.plan;
+  std::shared_ptr<const Plan> plan = stand_in(target, d.problem, *d.plan, d.plan_cuda);
+  if (!plan && !(has_other_launches && d.plan->bits == kChainBits)) return d.plan;
+  compile_meanwhile(call, target, d.plan);
+  return plan;
+}
+
+// What an explanation says of the first call.
+template <typename Problem>
+std::string note_on_first_call(const Call& call, const Target& target, const Decision<Problem>& d,
+                               bool has_other_launches) {
+  if (!lacks_kernels(call, target, d)) return "";
+  if (const auto plan = stand_in(target, d.problem, *d.plan, d.plan_cuda))
+    return std::string("; until it is compiled, by ") + plan->algorithm + "/" + plan->variant;
+  const bool others = has_other_launches && d.plan->bits == kChainBits;
+  return others ? "; until it is compiled, by other launches" : "; the first call waits for the compiler";
+}
+
+// Runs a plan of a decision, or explains it, with `note` at the end.
+template <typename Problem>
+void launch_plan(Call& call, const Target& target, Decision<Problem> d, std::shared_ptr<const Plan> now,
+                 const std::string& note) {
+  d.plan = std::move(now);
   const Plan& plan = *d.plan;
   Kernels kernels = load(call, target, plan);
-  if (only_explain(call, target, plan)) return;
+  if (only_explain(call, target, plan, note)) return;
   if (!target.cuda()) {
     run_plan(d.problem, plan, {});
     if (call.graph)
@@ -132,6 +166,24 @@ void launch(Call& call, const Target& target, const Decision<Problem>& d) {
     const cuda::OnDevice current(device);
     node.run(r, cuda::current_stream(device), r.at(slot));
   });
+}
+
+// Runs or explains a decision whose family serves its problem.
+template <typename Problem>
+void launch(Call& call, const Target& target, const Decision<Problem>& d) {
+  const std::string note = call.runs() ? "" : note_on_first_call(call, target, d, false);
+  launch_plan(call, target, d, plan_for_now(call, target, d), note);
+}
+
+// The same for a caller that has other launches with the same bits. False: these shall run, because the family does not
+// serve the problem, or because its kernels are not compiled yet. The next plan that is explained has the refusals.
+template <typename Problem>
+bool launch_if_served(Call& call, const Target& target, const Decision<Problem>& d) {
+  if (!d.serves()) return note_refusals(call, *d.plan), false;
+  const std::string note = call.runs() ? "" : note_on_first_call(call, target, d, true);
+  const std::shared_ptr<const Plan> plan = plan_for_now(call, target, d, true);
+  if (plan) launch_plan(call, target, d, plan, note);
+  return plan != nullptr;
 }
 
 }  // namespace torch_conv

@@ -159,7 +159,9 @@ std::vector<Tensor> run_recorded(Call& call, const Signature& signature,
       call.graph = nullptr;
     }
   }
-  return first();  // without recording, which would hold all scratch until the end of the call
+  // Without recording, which holds all scratch until the end of the call, and without stand-ins, which may need more.
+  call.waits = true;
+  return first();
 }
 
 }  // namespace torch_conv

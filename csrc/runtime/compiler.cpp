@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "runtime/driver.h"
@@ -74,7 +75,6 @@ void* open_library() {
 
 Nvrtc load() {
   Nvrtc n{};
-  if (const char* off = std::getenv("TORCH_CONV_NO_NVRTC"); off && std::string(off) == "1") return n;
   void* library = open_library();
   if (!library) return n;
   bool complete = true;
@@ -132,9 +132,27 @@ struct Program {
 
 }  // namespace
 
-const std::string& compiler_version() { return nvrtc().release; }
+Compilation compilation() {
+  const char *mode = std::getenv("TORCH_CONV_COMPILE"), *off = std::getenv("TORCH_CONV_NO_NVRTC");
+  const std::string_view asked = mode ? mode : "";
+  if (asked == "never" || (asked.empty() && off && off == std::string_view("1"))) return Compilation::never;
+  if (asked == "background") return Compilation::background;
+  if (asked.empty() || asked == "wait") return Compilation::wait;
+  throw std::runtime_error("torch_conv: TORCH_CONV_COMPILE must be 'background', 'wait' or 'never', got '" +
+                           std::string(asked) + "'");
+}
 
-const std::vector<int>& compiled_capabilities() { return nvrtc().compiles_for; }
+const std::string& compiler_version(std::string* why) {
+  static const std::string none;
+  const bool never = compilation() == Compilation::never;
+  if (why) *why = never ? "TORCH_CONV_COMPILE is never" : "NVRTC was not found";
+  return never ? none : nvrtc().release;
+}
+
+const std::vector<int>& compiled_capabilities() {
+  static const std::vector<int> none;
+  return compilation() == Compilation::never ? none : nvrtc().compiles_for;
+}
 
 std::optional<Target> target_for(int capability) {
   const std::vector<int>& all = compiled_capabilities();
@@ -155,12 +173,13 @@ std::string compile_flags() {
   return flags;
 }
 
-Binary compile(const Kernel& kernel, int capability, std::string* report) {
+Binary compile(const Kernel& kernel, int capability, const std::string& flags, std::string* report) {
   const auto fail = [&](const std::string& why) {
     throw std::runtime_error("torch_conv: kernel " + kernel.name + " cannot be compiled: " + why);
   };
+  std::string why;
+  if (compiler_version(&why).empty()) fail(why);
   const Nvrtc& n = nvrtc();
-  if (n.release.empty()) fail("NVRTC was not found");
   const std::optional<Target> target = target_for(capability);
   if (!target) fail("compute capability " + capability_text(capability) + " is too low");
   std::vector<const char*> names, texts;
@@ -175,7 +194,7 @@ Binary compile(const Kernel& kernel, int capability, std::string* report) {
 
   std::vector<std::string> options{std::string("--gpu-architecture=") + (target->ptx ? "compute_" : "sm_") +
                                    std::to_string(target->capability)};
-  std::istringstream words(compile_flags());
+  std::istringstream words(flags);
   for (std::string word; words >> word;) options.push_back(word);
   if (report) options.push_back("--ptxas-options=-v");
   std::vector<const char*> pointers;

@@ -16,12 +16,18 @@ struct Binary {
   std::string code;    // a cubin, or PTX
 };
 
+// A call whose kernel is neither built ahead nor compiled yet: the call runs on other kernels with the same bits while
+// threads compile its own, it waits for the compiler, or the kernel counts as missing.
+enum class Compilation { background, wait, never };
+// The value of TORCH_CONV_COMPILE. TORCH_CONV_NO_NVRTC=1 is the old name of `never`. Throws for any other value.
+Compilation compilation();
+
 // The options of every kernel, and the options in TORCH_CONV_NVRTC_FLAGS ("-lineinfo", "-DNAME", ...) for profilers and
 // sanitizers.
 std::string compile_flags();
 
-// The version of NVRTC ("13.0"), or "" where NVRTC was not found.
-const std::string& compiler_version();
+// The version of NVRTC ("13.0"), or "" where there is no compiler, with the reason in `why`.
+const std::string& compiler_version(std::string* why = nullptr);
 
 constexpr int kLeastCapability = 80;  // the kernels use asynchronous copies
 
@@ -41,8 +47,8 @@ struct Target {
 // that NVRTC does not know: PTX of the newest capability below, which the driver compiles. None below kLeastCapability.
 std::optional<Target> target_for(int capability);
 
-// Compiles for a GPU of that compute capability. An error is one sentence that ends with the compiler's first error.
-// `report`, if not null, receives ptxas's lines on registers and spills.
-Binary compile(const Kernel& kernel, int capability, std::string* report = nullptr);
+// Compiles for a GPU of that compute capability, with `flags` of compile_flags(). An error is one sentence that ends
+// with the compiler's first error. `report`, if not null, receives ptxas's lines on registers and spills.
+Binary compile(const Kernel& kernel, int capability, const std::string& flags, std::string* report = nullptr);
 
 }  // namespace torch_conv::cuda

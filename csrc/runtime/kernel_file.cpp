@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,11 +38,12 @@ std::string environment_or(const char* name, const std::string& otherwise) {
 
 }  // namespace
 
-std::string describe(const Kernel& kernel, int capability, const std::string& compiler) {
+std::string describe(const Kernel& kernel, int capability, const std::string& flags, const std::string& compiler) {
   uint64_t sources = kHashStart;
-  for (const SourceFile* file : sources_of(kernel.file)) sources = hash_of(file->text, hash_of(file->name, sources));
+  for (const SourceFile* file : sources_of(kernel.file))
+    sources = hash_of(hex(file->hash), hash_of(file->name, sources));
   return "torch_conv compressed kernel\n" + kernel.name + "\nsm_" + std::to_string(capability) + "\n" + hex(sources) +
-         "\n" + compile_flags() + "\n" + compiler;
+         "\n" + flags + "\n" + compiler;
 }
 
 std::string kernel_path(const std::string& folder, const std::string& description) {
@@ -93,6 +95,21 @@ bool write_kernel(const std::string& path, const std::string& description, const
   if (complete && std::rename(partial.c_str(), path.c_str()) == 0) return true;
   unlink(partial.c_str());
   return false;
+}
+
+CompilationLock::CompilationLock(const std::string& path) : path_(path + ".lock") {
+  if (path.empty()) return;
+  file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  constexpr int kLongestMs = 30000, kStepMs = 10;  // the slowest kernel takes 7 s
+  for (int waited = 0; file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) != 0 && waited < kLongestMs; waited += kStepMs)
+    usleep(1000 * kStepMs);
+}
+
+// Whoever waits for the removed file finds the kernel's file, which is complete.
+CompilationLock::~CompilationLock() {
+  if (file_ < 0) return;
+  unlink(path_.c_str());
+  close(file_);
 }
 
 namespace {

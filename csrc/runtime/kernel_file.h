@@ -10,7 +10,7 @@ namespace torch_conv::cuda {
 
 // Kernel, architecture, sources, flags, and for cached files the compiler. Two files with the same description hold the
 // same code.
-std::string describe(const Kernel& kernel, int capability, const std::string& compiler);
+std::string describe(const Kernel& kernel, int capability, const std::string& flags, const std::string& compiler);
 
 // The file of a description in a folder.
 std::string kernel_path(const std::string& folder, const std::string& description);
@@ -23,6 +23,20 @@ std::optional<Binary> read_kernel(const std::string& path, const std::string& de
 // Writes a temporary file in the same folder and renames it, so that no reader sees a part. False: the disk is full or
 // read-only.
 bool write_kernel(const std::string& path, const std::string& description, const Binary& binary);
+
+// Held by the only process that compiles a file. A second process waits for the first one, but for no longer than any
+// compilation takes: the first may have been stopped.
+class CompilationLock {
+ public:
+  explicit CompilationLock(const std::string& path);  // of the kernel's file; "": no lock
+  ~CompilationLock();
+  CompilationLock(const CompilationLock&) = delete;
+  CompilationLock& operator=(const CompilationLock&) = delete;
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
 
 // The folder of kernels that were built ahead: `kernels`, in the folder of this module.
 const std::string& ahead_folder();

@@ -1,7 +1,11 @@
 #include "runtime/sources.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <stdexcept>
+
+#include "core/fork_mutex.h"
 
 namespace torch_conv::cuda {
 
@@ -28,9 +32,12 @@ void add(std::string_view name, std::vector<const SourceFile*>& files) {
 
 }  // namespace
 
-std::vector<const SourceFile*> sources_of(const char* file) {
-  std::vector<const SourceFile*> files;
-  add(file, files);
+const std::vector<const SourceFile*>& sources_of(const std::string& file) {
+  static ForkMutex& mutex = *new ForkMutex;  // never destroyed: threads may compile while static objects end
+  static auto& known = *new std::map<std::string, std::vector<const SourceFile*>>;
+  const std::lock_guard lock(mutex);
+  std::vector<const SourceFile*>& files = known[file];
+  if (files.empty()) add(file, files);
   return files;
 }
 

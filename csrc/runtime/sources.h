@@ -11,6 +11,7 @@ namespace torch_conv::cuda {
 
 struct SourceFile {
   const char* name;  // as #include names it
+  uint64_t hash;     // of the text
   const char* text;
 };
 
@@ -18,7 +19,7 @@ extern const SourceFile kSourceFiles[];
 extern const int kSourceFileCount;
 
 // A file and all that it includes, itself first. Throws std::logic_error for one that is not in the table.
-std::vector<const SourceFile*> sources_of(const char* file);
+const std::vector<const SourceFile*>& sources_of(const std::string& file);
 
 // FNV-1a.
 constexpr uint64_t kHashStart = 14695981039346656037ull;

@@ -1,68 +1,27 @@
 #include "runtime/store.h"
 
-#include <algorithm>
-#include <climits>
+#include <condition_variable>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
-#include <sstream>
+#include <optional>
 #include <stdexcept>
 
 #include "core/fork_mutex.h"
+#include "runtime/background.h"
 #include "runtime/compiler.h"
-#include "runtime/context.h"
 #include "runtime/driver.h"
 #include "runtime/kernel_file.h"
+#include "runtime/sources.h"
 
-namespace torch_conv {
-
-void LoadedKernel::allow_shared(int bytes) const {
-  // Kernels may use 48 KiB without an attribute; their static barriers count, too.
-  constexpr int kAllowed = 47 * 1024;
-  if (bytes <= kAllowed) return;
-  bytes = std::max(bytes, 48 * 1024 + 1);
-  const int device = cuda::current_device();
-  std::atomic<int>& allowed = allowed_[device % kDevices];
-  if (device < kDevices && allowed.load(std::memory_order_acquire) >= bytes) return;
-  const std::lock_guard lock(allowing_);  // threads never lower the limit
-  if (device < kDevices && allowed.load(std::memory_order_acquire) >= bytes) return;
-  cuda::check(cuda::driver().set_kernel_attribute(cuda::kMaxDynamicSharedSize, bytes,
-                                                  static_cast<cuda::KernelFunction>(function_), device),
-              ("asking for shared memory for kernel " + name_).c_str());
-  allowed.store(bytes, std::memory_order_release);
-}
-
-void LoadedKernel::launch(int64_t grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                          unsigned block_z, int shared_bytes, void* stream, void** parameters) const {
-  if (grid_x == 0) return;
-  if (grid_x > INT_MAX)
-    throw std::runtime_error("torch_conv: kernel " + name_ + " would need more than 2^31 - 1 blocks");
-  allow_shared(shared_bytes);
-  const cuda::Result status = cuda::driver().launch(static_cast<cuda::KernelFunction>(function_), unsigned(grid_x),
-                                                    grid_y, grid_z, block_x, block_y, block_z, unsigned(shared_bytes),
-                                                    static_cast<cuda::Stream>(stream), parameters, nullptr);
-  if (status != cuda::kSuccess) cuda::fail(status, ("launching kernel " + name_).c_str());
-}
-
-namespace cuda {
+namespace torch_conv::cuda {
 
 namespace {
 
-// A kernel of one architecture in this process. Threads that load the same kernel wait for the first of them.
-struct CachedKernel {
-  std::mutex mutex;
-  std::unique_ptr<LoadedKernel> loaded;
-  Origin origin{};
-};
-
-// CachedKernel has a std::mutex: fork() would wait for a compiler, and a forked child cannot use CUDA.
-ForkMutex cache_mutex;
-std::map<std::pair<int, std::string>, CachedKernel>& kernel_cache() {
-  static auto* all = new std::map<std::pair<int, std::string>, CachedKernel>;  // never destroyed
-  return *all;
-}
+// The origin of a kernel's code.
+enum class Origin { ahead, cache, compiled };
 
 int capability_of(const Arch& arch) { return 10 * arch.major + arch.minor; }
 
@@ -77,80 +36,198 @@ std::vector<int> built_ahead_for(int capability) {
   return found;
 }
 
-std::optional<Binary> find_ahead(const Kernel& kernel, int capability) {
-  for (const int lower : built_ahead_for(capability)) {
-    const std::string description = describe(kernel, lower, "");
-    if (auto found = read_kernel(kernel_path(folder_ahead(lower), description), description)) return found;
-  }
-  return std::nullopt;
-}
-
-KernelFunction load_binary(const Kernel& kernel, const Binary& binary) {
+KernelFunction load_binary(const std::string& name, const Binary& binary) {
   Library library = nullptr;
   KernelFunction function = nullptr;
-  const std::string action = "loading kernel " + kernel.name;
+  const std::string action = "loading kernel " + name;
   check(driver().load_library(&library, binary.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), action.c_str());
   check(driver().get_kernel(&function, library, binary.symbol.c_str()), action.c_str());
   return function;
 }
 
-void fill(CachedKernel& cached, const Kernel& kernel, int capability) {
-  const auto keep = [&](const Binary& binary, Origin origin) {
-    cached.loaded = std::make_unique<LoadedKernel>(kernel.name, load_binary(kernel, binary));
-    cached.origin = origin;
-  };
-  // Code of another compiler may be too new for this driver. False: the next origin is tried.
-  const auto try_to_keep = [&](const std::optional<Binary>& binary, Origin origin) {
-    if (!binary) return false;
-    try {
-      keep(*binary, origin);
-      return true;
-    } catch (const std::runtime_error&) {
-      if (compiler_version().empty()) throw;
-      return false;
+// What a compilation needs. Background threads must not read the environment, which the program may change.
+struct Compilation {
+  Kernel kernel;
+  int capability;
+  std::string flags, description, path;  // path "": no cache
+
+  Compilation(const Kernel& of, int for_capability) : kernel(of), capability(for_capability), flags(compile_flags()) {
+    description = describe(kernel, capability, flags, compiler_version());
+    const std::string folder = cache_folder();
+    if (!folder.empty()) path = kernel_path(folder, description);
+  }
+
+  std::optional<Binary> cached() const { return path.empty() ? std::nullopt : read_kernel(path, description, true); }
+
+  // Another process may have compiled the kernel meanwhile, unless the driver takes no code from the cache.
+  std::pair<Binary, Origin> run(bool driver_takes_cached) const {
+    const CompilationLock lock(path);
+    if (auto found = driver_takes_cached ? cached() : std::nullopt) return {std::move(*found), Origin::cache};
+    Binary binary = compile(kernel, capability, flags);
+    if (!path.empty()) write_kernel(path, description, binary);  // may fail: then the next process compiles again
+    return {std::move(binary), Origin::compiled};
+  }
+};
+
+// A kernel of one architecture in this process.
+//
+//     unknown --> found (built ahead, or from the cache) -----------------------------> loaded
+//     unknown --> absent --> queued, if compiled in the background --> compiling --> found
+//                   ^-------- the compilation failed, or the driver took no code ------'
+class StoredKernel {
+ public:
+  // `kernel` names its file in the table of sources, which lives as long as the process.
+  StoredKernel(const Kernel& kernel, int capability) : kernel_(kernel), capability_(capability) {}
+
+  const LoadedKernel& load() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return state_ != State::compiling; });
+      look_up();
+      if (state_ == State::loaded) return *loaded_;
+      if (state_ == State::found) take();
+      else compile(lock);
     }
-  };
-  if (try_to_keep(find_ahead(kernel, capability), Origin::ahead)) return;
-  const std::string description = describe(kernel, capability, compiler_version()), folder = cache_folder();
-  const std::string path = folder.empty() ? "" : kernel_path(folder, description);
-  if (!path.empty() && try_to_keep(read_kernel(path, description, true), Origin::cache)) return;
-  const Binary binary = compile(kernel, capability);
-  if (!path.empty()) write_kernel(path, description, binary);  // may fail: then the next process compiles again
-  keep(binary, Origin::compiled);
+  }
+
+  bool is_ready() {
+    const std::lock_guard lock(mutex_);
+    look_up();
+    return state_ == State::found || state_ == State::loaded;
+  }
+
+  void compile_in_background() {
+    const std::lock_guard lock(mutex_);
+    look_up();
+    if (state_ != State::absent || failed_) return;
+    state_ = State::queued;
+    run_in_background([this, work = Compilation(kernel_, capability_)] {
+      std::unique_lock lock(mutex_);
+      if (state_ != State::queued) return;  // load() did not wait for this thread
+      try {
+        compile(lock, work);
+      } catch (const std::exception& error) {
+        failed_ = true;
+        std::fprintf(stderr, "%s; calls use slower kernels instead\n", error.what());
+      }
+    });
+  }
+
+  // The origin, if the kernel is loaded and no other thread is at work on it.
+  std::optional<Origin> loaded_from() {
+    const std::unique_lock free(mutex_, std::try_to_lock);
+    return free && state_ == State::loaded ? std::optional(origin_) : std::nullopt;
+  }
+
+ private:
+  enum class State { unknown, absent, queued, compiling, found, loaded };
+
+  void find(std::optional<Binary> binary, Origin origin) {
+    if (!binary) return;
+    binary_ = std::move(*binary), origin_ = origin, state_ = State::found;
+  }
+
+  void look_up() {
+    if (state_ != State::unknown) return;
+    state_ = State::absent;
+    for (const int lower : built_ahead_for(capability_)) {
+      const std::string description = describe(kernel_, lower, compile_flags(), "");
+      if (state_ == State::absent)
+        find(read_kernel(kernel_path(folder_ahead(lower), description), description), Origin::ahead);
+    }
+    look_in_cache();
+  }
+
+  // compiler_version() loads the compiler, which takes a millisecond or more.
+  void look_in_cache() {
+    if (state_ == State::absent && !compiler_version().empty())
+      find(Compilation(kernel_, capability_).cached(), Origin::cache);
+  }
+
+  // Code of another compiler may be too new for this driver. The next origin is tried then.
+  void take() {
+    try {
+      loaded_ = std::make_unique<LoadedKernel>(kernel_.name, load_binary(kernel_.name, binary_));
+      state_ = State::loaded;
+    } catch (const std::runtime_error&) {
+      state_ = State::absent;
+      if (origin_ == Origin::compiled || compiler_version().empty()) throw;
+      if (origin_ == Origin::ahead) look_in_cache();
+      else driver_takes_cached_ = false;
+    }
+    binary_ = {};
+  }
+
+  void compile(std::unique_lock<std::mutex>& lock) { compile(lock, Compilation(kernel_, capability_)); }
+
+  void compile(std::unique_lock<std::mutex>& lock, const Compilation& work) {
+    state_ = State::compiling;
+    lock.unlock();
+    std::optional<std::pair<Binary, Origin>> result;
+    std::exception_ptr error;
+    try {
+      result = work.run(driver_takes_cached_);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    state_ = State::absent;
+    if (result) find(std::move(result->first), result->second);
+    changed_.notify_all();
+    if (error) std::rethrow_exception(error);
+  }
+
+  const Kernel kernel_;
+  const int capability_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::unknown;
+  Binary binary_;
+  Origin origin_{};
+  std::unique_ptr<LoadedKernel> loaded_;
+  bool driver_takes_cached_ = true;
+  bool failed_ = false;  // in the background
+};
+
+// StoredKernel has a std::mutex: fork() would wait for a driver that loads, and a forked child cannot use CUDA.
+ForkMutex stored_mutex;
+std::map<std::pair<int, std::string>, StoredKernel>& stored_kernels() {
+  static auto* all = new std::map<std::pair<int, std::string>, StoredKernel>;  // never destroyed
+  return *all;
 }
 
-CachedKernel& cache_entry(const Kernel& kernel, int capability) {
-  const std::lock_guard lock(cache_mutex);
-  return kernel_cache()[{capability, kernel.name}];
+StoredKernel& stored(const Kernel& kernel, const Arch& arch) {
+  const int capability = capability_of(arch);
+  const std::pair key(capability, kernel.name);
+  {
+    const std::lock_guard lock(stored_mutex);
+    if (const auto found = stored_kernels().find(key); found != stored_kernels().end()) return found->second;
+  }
+  const Kernel lasting{sources_of(kernel.file)[0]->name, kernel.name};
+  const std::lock_guard lock(stored_mutex);
+  return stored_kernels().try_emplace(key, lasting, capability).first->second;
 }
 
 }  // namespace
 
-const LoadedKernel& load(const Kernel& kernel, const Arch& arch) {
-  CachedKernel& cached = cache_entry(kernel, capability_of(arch));
-  const std::lock_guard lock(cached.mutex);
-  if (!cached.loaded) fill(cached, kernel, capability_of(arch));
-  return *cached.loaded;
-}
+const LoadedKernel& load(const Kernel& kernel, const Arch& arch) { return stored(kernel, arch).load(); }
 
-bool offers(const Kernel& kernel, const Arch& arch) {
-  {
-    CachedKernel& cached = cache_entry(kernel, capability_of(arch));
-    if (const std::unique_lock free(cached.mutex, std::try_to_lock); free && cached.loaded) return true;
-  }
-  // compiler_version() loads the compiler, which takes a millisecond or more of the first call, so the call comes last.
-  return find_ahead(kernel, capability_of(arch)).has_value() || !compiler_version().empty();
-}
+bool is_ready(const Kernel& kernel, const Arch& arch) { return stored(kernel, arch).is_ready(); }
+
+bool offers(const Kernel& kernel, const Arch& arch) { return is_ready(kernel, arch) || !compiler_version().empty(); }
+
+void compile_in_background(const Kernel& kernel, const Arch& arch) { stored(kernel, arch).compile_in_background(); }
 
 std::vector<std::string> build_ahead(const std::string& folder, int capability, const std::vector<Kernel>& kernels) {
   const std::string arch_folder = folder + "/sm_" + std::to_string(capability);
   std::filesystem::create_directories(arch_folder);
   std::vector<std::string> files;
   for (const Kernel& kernel : kernels) {
-    const std::string description = describe(kernel, capability, ""), path = kernel_path(arch_folder, description);
+    const std::string flags = compile_flags(), description = describe(kernel, capability, flags, "");
+    const std::string path = kernel_path(arch_folder, description);
     files.push_back(path);
     if (read_kernel(path, description)) continue;
-    if (!write_kernel(path, description, compile(kernel, capability)))
+    if (!write_kernel(path, description, compile(kernel, capability, flags)))
       throw std::runtime_error("torch_conv: " + path + " cannot be written");
   }
   return files;
@@ -159,7 +236,8 @@ std::vector<std::string> build_ahead(const std::string& folder, int capability, 
 namespace {
 
 std::string compiler_line() {
-  if (compiler_version().empty()) return "compiler: none (NVRTC was not found)";
+  std::string why;
+  if (compiler_version(&why).empty()) return "compiler: none (" + why + ")";
   std::string list;
   for (const int capability : compiled_capabilities()) list += (list.empty() ? "" : ", ") + capability_text(capability);
   return "compiler: NVRTC " + compiler_version() + ", for compute capability " + list;
@@ -190,13 +268,13 @@ std::vector<std::string> store_report(const std::vector<int64_t>& capabilities) 
                     entry.path().filename().string());
   }
   for (const int64_t capability : capabilities) lines.push_back(origins_line(int(capability)));
-  const std::lock_guard lock(cache_mutex);
-  for (auto& [key, cached] : kernel_cache())  // without kernels that another thread is loading
-    if (const std::unique_lock free(cached.mutex, std::try_to_lock); free && cached.loaded)
-      lines.push_back("loaded: " + key.second + ", " + kOrigins[int(cached.origin)]);
+  if (const int tasks = tasks_in_background())
+    lines.push_back("compiling: " + std::to_string(tasks) + (tasks == 1 ? " kernel" : " kernels"));
+  const std::lock_guard lock(stored_mutex);
+  for (auto& [key, kernel] : stored_kernels())
+    if (const auto origin = kernel.loaded_from())
+      lines.push_back("loaded: " + key.second + ", " + kOrigins[int(*origin)]);
   return lines;
 }
 
-}  // namespace cuda
-
-}  // namespace torch_conv
+}  // namespace torch_conv::cuda

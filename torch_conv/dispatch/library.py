@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sysconfig
 import warnings
 from pathlib import Path
@@ -44,3 +45,5 @@ def load() -> None:
             stacklevel=3,
         )
     torch.ops.load_library(library_path())
+    # Before the process ends its libraries: the compiler is one of them.
+    atexit.register(torch.ops.torch_conv._finish_compiling, drop=True)

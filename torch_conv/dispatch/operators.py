@@ -220,4 +220,5 @@ UTILITIES = (
     *("_filter2d_by_passes", "_filter2d_least_taps", "_conv_route", "_conv_limits", "_handover_reasons"),
     *("_borders", "_shard_runs", "_shard_piece", "_shards_read"),
     *("_build_kernels", "_ptxas", "_store_report", "_deliver", "_deliver_and_repeat", "_repeated_calls"),
+    *("_compile_in_background", "_finish_compiling"),
 )

@@ -1,0 +1,53 @@
+// Calls whose kernels are not compiled yet. Such a call runs on a stand-in: a plan of the same problem with the same
+// bits, whose kernels are built ahead or in the cache. Meanwhile threads compile the kernels of its own plan.
+//
+//     decide      plans once, as if every kernel were there; all decisions follow from this plan
+//     launch      plans again over the kernels that are ready, for this launch alone
+//     replay      a guard accepts the recorded stand-in until the kernels are compiled; then the call is planned anew
+#pragma once
+
+#include "graph/call.h"
+#include "graph/launch_graph.h"
+#include "runtime/compiler.h"
+#include "runtime/store.h"
+
+namespace torch_conv {
+
+inline bool all_ready(const Plan& plan, const Arch& arch) {
+  return std::all_of(plan.kernels.begin(), plan.kernels.end(),
+                     [&](const Kernel& kernel) { return cuda::is_ready(kernel, arch); });
+}
+
+// A stand-in that takes longer than the compiler is not worth its launch. The slowest stand-ins compute 2e12 flops a
+// second (direct2d GENERAL, float32: 4e12, one NVIDIA H200), and a compilation takes half a second.
+constexpr double kMostFlopsOfStandIn = 1e12;
+
+// Another plan with the same bits over kernels that are ready, or null.
+template <typename Problem>
+std::shared_ptr<const Plan> stand_in(const Target& target, const Problem& p, const Plan& wanted,
+                                     Plan (*plan_cuda)(const Problem&, const Arch&, const char* pinned)) {
+  Arch arch = target.arch();
+  arch.offers = cuda::is_ready, arch.bits = wanted.bits;
+  Plan plan = plan_cuda(p, arch, "");
+  const bool serves = plan.variant && plan.flops <= kMostFlopsOfStandIn;
+  return serves ? std::make_shared<const Plan>(std::move(plan)) : nullptr;
+}
+
+// Whether a call may launch other kernels than its plan's. A capture keeps its kernels, so that it waits for the best.
+// Ranks and shards agree on launches, so that calls on shards wait, too.
+inline bool takes_stand_ins(const Call& call, const Target& target) {
+  return target.cuda() && !call.on_shards && !call.waits && cuda::compilation() == cuda::Compilation::background &&
+         !(target.input().is_cuda() && cuda::capturing(target.input().get_device_index()));
+}
+
+// Starts the compilation of a plan's kernels. The call's graph, which launches others, is replayed until they are
+// ready.
+inline void compile_meanwhile(Call& call, const Target& target, const std::shared_ptr<const Plan>& wanted) {
+  for (const Kernel& kernel : wanted->kernels) cuda::compile_in_background(kernel, target.arch());
+  if (!call.graph) return;
+  call.graph->guard([wanted, arch = target.arch(), device = target.input().get_device_index()](const auto&) {
+    return !all_ready(*wanted, arch) && !cuda::capturing(device);
+  });
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,21 @@
+// Threads of low priority, for work that no call waits for.
+#pragma once
+
+#include <functional>
+
+namespace torch_conv {
+
+// Runs a task on one of few threads, in the order of the requests. Tasks must not throw. A child of fork() has no
+// tasks of its parent. The end of the process drops tasks that have not begun and waits for the others.
+void run_in_background(std::function<void()> task);
+
+// Tasks that run or wait to run.
+int tasks_in_background();
+
+// Waits until there are no tasks.
+void finish_background();
+
+// Drops tasks that have not begun, and waits for the others. Later requests are dropped, too.
+void stop_background();
+
+}  // namespace torch_conv
