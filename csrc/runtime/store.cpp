@@ -148,14 +148,13 @@ class StoredKernel {
   void take() {
     try {
       loaded_ = std::make_unique<LoadedKernel>(kernel_.name, load_binary(kernel_.name, binary_));
-      state_ = State::loaded;
+      binary_ = {}, state_ = State::loaded;
     } catch (const std::runtime_error&) {
       state_ = State::absent;
       if (origin_ == Origin::compiled || compiler_version().empty()) throw;
       if (origin_ == Origin::ahead) look_in_cache();
       else driver_takes_cached_ = false;
     }
-    binary_ = {};
   }
 
   void compile(std::unique_lock<std::mutex>& lock) { compile(lock, Compilation(kernel_, capability_)); }
