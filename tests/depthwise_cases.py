@@ -1,5 +1,7 @@
 """Shared by the tests of depthwise convolutions: the kernels, compared with one another and with the exact result."""
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 import witness
@@ -27,7 +29,10 @@ def exact(image, weight, bias, stride=1, padding=0, dilation=1, activation=None)
 
 
 def check_every_kernel(device, pinned, image, weight, bias=None, served=None, **options):
-    """FMA kernels give one another's bits, and the CPU's; tensor-core kernels stay within their bound."""
+    """FMA kernels give one another's bits, and the CPU's.
+
+    Tensor-core kernels stay within their bound, and their general variants give the same bits.
+    """
     served = {} if served is None else served
     expected, scale = exact(image, weight, bias, **options)
     window = tuple(weight.shape[2:])
@@ -46,9 +51,13 @@ def check_every_kernel(device, pinned, image, weight, bias=None, served=None, **
             assert got.stride() == chain.stride()
     products = image.is_cuda and image.dtype in HALVES and image.shape[1] > 1
     for variant in MMA if products else []:
-        got = pinned(variant, lambda: conv(image, weight, bias, "tensor_core", **options))
+        call = partial(conv, image, weight, bias, "tensor_core", **options)
+        got = pinned(variant, call)
+        general = pinned(f"{variant}_general", call)
+        assert (got is None) == (general is None)
         if got is not None:
             served[variant] = served.get(variant, 0) + 1
             assert_within(got, expected, scale, in_dtype=image.dtype, algorithm="tensor_core", window=window)
-            assert got.stride() == chain.stride()
+            assert_same_bits(general, got)
+            assert got.stride() == general.stride() == chain.stride()
     return served

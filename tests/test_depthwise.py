@@ -1,11 +1,14 @@
 """Depthwise convolutions of images and rows: every variant, layout and size of batch."""
 
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
 import torch.nn.functional as F
+from conftest import ROOT
 from depthwise_cases import CHAINS, HALVES, LAYOUTS, MMA, check_every_kernel, conv, exact
+from gpus import GPUS
 from strategies import FLOATS, lay_out, make_image, make_window
 from tolerance import assert_same_bits, assert_within
 
@@ -219,8 +222,11 @@ def check_finite_alike(pinned, image, weight):
         way = "tensor_core" if variant in MMA else "direct"
         if way == "tensor_core" and image.dtype not in HALVES:
             continue
-        got = pinned(variant, lambda way=way: conv(image, weight, algorithm=way, padding=padding))
+        call = partial(conv, image, weight, algorithm=way, padding=padding)
+        got = pinned(variant, call)
         assert got is None or torch.equal(~got.isfinite().cpu(), not_finite), variant
+        if got is not None and variant in MMA:
+            assert_same_bits(pinned(f"{variant}_general", call), got)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
@@ -313,6 +319,7 @@ def test_many_images(cuda, pinned, dtype, variant, case):
     if variant == "large_mma":
         assert "whole planes" in str(pinned(variant, lambda: torch_conv.explain(call)))
     assert_same_bits(pinned(variant, call), got)
+    assert_same_bits(pinned(f"{variant}_general", call), got)
     with torch.backends.cudnn.flags(enabled=False):
         options = {"padding": k // 2, "groups": shape[1]}
         exact = F.conv2d(image.double(), weight.double(), bias.double(), **options).cpu()
@@ -323,6 +330,55 @@ def test_many_images(cuda, pinned, dtype, variant, case):
     assert_within(
         got.cpu()[finite], exact[finite], scale[finite], in_dtype=dtype, algorithm="tensor_core", window=(k, k)
     )
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("variant, k", [("planes_mma", 5), ("channels_mma", 5), ("large_mma", 13)])
+def test_general_variants_have_the_bits_of_taps_that_are_not_finite(cuda, pinned, dtype, value, variant, k):
+    """A tap and a bias of few channels: some variants then compute their neighbours' outputs as chains too."""
+    image = make_image((3, 40, 28, 28), dtype, device=cuda)
+    weight, bias = make_window((40, 1, k, k), dtype, device=cuda), make_window((40,), dtype, device=cuda)
+    weight[5, 0, k // 2, 0], bias[17] = value, value
+    laid = lay_out(image, "channels_last" if variant == "channels_mma" else "contiguous")
+    call = partial(conv, laid, weight, bias, "tensor_core", padding=k // 2, activation="silu")
+    got = pinned(variant, call)
+    if got is None:
+        pytest.skip("another GPU than Hopper")
+    assert not got[:, 5].isfinite().any() and not got[:, 17].isfinite().all()
+    assert_same_bits(pinned(f"{variant}_general", call), got)
+
+
+# Images of several sizes and windows for each variant.
+GENERAL = {
+    "planes_mma": [((64, 96, 56, 56), (7, 7)), ((2, 8, 14, 14), (3, 5)), ((9, 8, 19, 37), (5, 4))],
+    "large_mma": [((64, 384, 32, 32), (31, 31)), ((1, 3, 33, 75), (12, 20))],
+    "channels_mma": [((64, 96, 56, 56), (7, 7)), ((1, 24, 9, 30), (3, 5))],
+    "rows_mma": [((64, 768, 1, 1024), (1, 31)), ((3, 4, 1, 332), (1, 9))],
+}
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("variant", MMA)
+def test_a_general_variant_has_one_kernel(monkeypatch, dtype, variant):
+    """One kernel serves all sizes, windows and activations; it is built ahead."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", GPUS["H200"])
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_KERNELS", "1")
+    kernels = set()
+    for (shape, window), activation in product(GENERAL[variant], [None, "gelu"]):
+        image = lay_out(torch.empty(shape, dtype=dtype), "channels_last" if variant == "channels_mma" else "contiguous")
+        weight, padding = torch.ones(shape[1], 1, *window, dtype=dtype), tuple(k // 2 for k in window)
+        call = partial(conv, image, weight, algorithm="tensor_core", padding=padding, activation=activation)
+        monkeypatch.delenv("TORCH_CONV_VARIANT", raising=False)
+        assert "_general" not in str(torch_conv.explain(call))
+        monkeypatch.setenv("TORCH_CONV_VARIANT", f"{variant}_general")
+        (line,) = torch_conv.explain(call).lines
+        assert line.startswith(f"conv2d: depthwise/{variant}_general ("), line
+        kernels.add(line.split("; kernel ")[1].split(";")[0])
+    (kernel,) = kernels
+    ahead = (ROOT / "csrc" / "ahead.txt").read_text()
+    assert f"{kernel.split('<')[0]}<{{half_t,bhalf_t}}>" in ahead
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "ours"])

@@ -50,7 +50,7 @@ def test_rows_has_the_bits_of_general(cuda, pinned, dtype, k, layout):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("k", [8, 15, 16, 31, 34, 63])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_rows_mma_is_within_a_rounding(cuda, pinned, dtype, k, layout):
+def test_rows_mma_is_within_a_rounding_and_has_a_general_variant(cuda, pinned, dtype, k, layout):
     served = 0
     for shape in SHAPES:
         signal = LAYOUTS[layout](make_image(shape, dtype).to(cuda))
@@ -64,6 +64,7 @@ def test_rows_mma_is_within_a_rounding(cuda, pinned, dtype, k, layout):
             if got is None:
                 continue
             served += 1
+            assert_same_bits(pinned("rows_mma_general", call), got)
             expected = F.conv1d(signal.double(), weight.double(), padding=padding, groups=shape[1])
             size = F.conv1d(signal.double().abs(), weight.double().abs(), padding=padding, groups=shape[1])
             off = (got.double() - expected).abs() - torch.finfo(dtype).eps / 2 * expected.abs()
@@ -79,7 +80,12 @@ def test_nan_and_infinity_stay_in_their_windows(cuda, pinned, dtype, length):
     signal[1, 2, length // 2], signal[2, 3, 5], signal[3, 7, length - 1] = float("nan"), float("inf"), -float("inf")
     weight = make_window((8, 1, 31), dtype).to(cuda)
     expected = pinned("general", lambda: OP(signal, weight, padding=[15], groups=8, algorithm="direct"))
-    got = pinned("rows_mma", lambda: OP(signal, weight, padding=[15], groups=8, algorithm="tensor_core"))
+
+    def call():
+        return OP(signal, weight, padding=[15], groups=8, algorithm="tensor_core")
+
+    got = pinned("rows_mma", call)
+    assert_same_bits(pinned("rows_mma_general", call), got)
     affected = ~expected.isfinite()
     assert affected.any()
     assert torch.equal(got.isfinite(), expected.isfinite())

@@ -32,6 +32,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "box_depth",
         "overlap_save",
         "combine",
+        "depthwise_mma",
         "weight_gradient",
         "long_rows",
         "deliver",

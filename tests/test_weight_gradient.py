@@ -1,8 +1,11 @@
 """The kernel of depthwise convolutions' gradients in weight and bias, and which plans deal its work out."""
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
+from tolerance import assert_same_bits
 from torch._subclasses import FakeTensorMode
 
 import torch_conv
@@ -78,10 +81,12 @@ def check_gradients(made, x, grad, kernel, stride, padding):
 @pytest.mark.parametrize("dtype", SUMS)
 @pytest.mark.parametrize("layout", FORMATS)
 @pytest.mark.parametrize("case", IMAGES + SIGNALS, ids=lambda case: "x".join(map(str, (*case[0], *case[2]))))
-def test_against_float64(cuda, case, layout, dtype):
+def test_against_float64(cuda, pinned, case, layout, dtype):
     given = operands(case, dtype, layout, cuda)
     made = ours(*given)
     check_gradients(made, *given)
+    for general, streaming in zip(pinned("general", lambda: ours(*given)), made, strict=True):
+        assert_same_bits(general, streaming)
     assert all(torch.equal(a, b) for a, b in zip(made, ours(*given), strict=True))  # by its steps, the same order
 
 
@@ -116,7 +121,7 @@ def test_fewer_outputs(cuda, layout):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("layout", FORMATS)
-def test_not_finite(cuda, layout):
+def test_not_finite(cuda, pinned, layout):
     """A NaN or infinity changes the taps that read it, and no others."""
     for case in (IMAGES[2], IMAGES[1]):
         x, grad, *options = operands(case, torch.float32, layout, cuda)
@@ -124,6 +129,7 @@ def test_not_finite(cuda, layout):
         weight, bias = ours(x, grad, *options)
         (exact, _), _ = by_torch(x.cpu(), grad.cpu(), *options)  # torch's own there keeps them apart
         assert torch.equal(torch.isfinite(weight).cpu(), torch.isfinite(exact)) and not torch.isfinite(exact).all()
+        assert_same_bits(pinned("general", lambda given=(x, grad, *options): ours(*given))[0], weight)
         assert torch.isfinite(bias).all()
 
 
@@ -198,6 +204,26 @@ def by_torch_layer(layer):
 def test_plans(monkeypatch, case, layout, dtype, says):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", "9.0 132 232448 4.8e12")
     assert says in explain(*operands(case, dtype, layout, "cpu"))
+
+
+@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize("dtype", SUMS)
+def test_the_general_variant_has_one_kernel(monkeypatch, layout, dtype):
+    """One kernel for all windows and strides, with the grid and the scratch of the other variant."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", "9.0 132 232448 4.8e12")
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_KERNELS", "1")
+    kernels = set()
+    for case in IMAGES:
+        given = operands(case, dtype, layout, "cpu")
+        scratch = [re.search(r"scratch \d+ B", explain(*given))[0]]
+        with monkeypatch.context() as pinned:
+            pinned.setenv("TORCH_CONV_VARIANT", "general")
+            line = explain(*given)
+        scratch.append(re.search(r"scratch \d+ B", line)[0])
+        kernels.add(tuple(line.split("; kernel ")[1:]))
+        assert "weight_gradient/general (any window" in line and scratch[0] == scratch[1]
+    ((sums, finish),) = kernels
+    assert sums.startswith("weight_gradient::weight_gradient_general<") and "weight_gradient_finish<" in finish
 
 
 @pytest.mark.parametrize(

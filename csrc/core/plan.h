@@ -136,7 +136,7 @@ struct Candidate {
   void (*configure)(const Problem&, const Arch&, Plan&);
   LaunchFunction<Problem> launch;
   Sums sums = Sums::chain;  // `mma`: on tensor cores, for problems that `needs_mma`
-  // The variant on tensor cores whose bits this one has. Null: its own. All variants of Sums::chain have the same bits.
+  // The variant whose bits this one has. Null: its own. All variants of Sums::chain have the same bits.
   const char* bits_of = nullptr;
 
   constexpr const char* bits() const { return sums == Sums::chain ? kChainBits : bits_of ? bits_of : variant; }
@@ -171,7 +171,8 @@ Plan choose(const Candidate<Problem> (&candidates)[count], const Problem& p, con
       }
       no = "its kernel is not built ahead and there is no compiler (NVRTC)";
     }
-    refused.push_back({candidate.variant, no});
+    // Another variant has the same bits and is refused for the same reason.
+    if (!candidate.bits_of || *pinned) refused.push_back({candidate.variant, no});
   }
   Plan none = base;
   if (!refused.empty()) none.why = refused.back().why;

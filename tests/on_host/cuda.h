@@ -32,7 +32,9 @@ struct float4 {
   float x, y, z, w;
 };
 
-inline size_t __cvta_generic_to_shared(const void*) { return 0; }
+inline size_t __cvta_generic_to_shared(const void* p) { return reinterpret_cast<size_t>(p); }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 using std::max;
 using std::min;
 
@@ -137,6 +139,8 @@ inline bool __any_sync(unsigned, bool value) {
   on_host::votes += any;
   return any;
 }
+
+inline bool __all_sync(unsigned, bool value) { return __reduce_max_sync(~0u, !value) == 0; }
 
 inline unsigned __ballot_sync(unsigned, bool value) {
   unsigned lanes = unsigned(value) << threadIdx.x % 32;

@@ -7,7 +7,6 @@
 
 #include "cuda.h"
 #include "report.h"
-inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 #include "kernels/direct3d/streaming/ring.cuh"
 #include "kernels/direct3d/plan.h"
 

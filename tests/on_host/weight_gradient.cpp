@@ -1,10 +1,12 @@
-// The kernels of csrc/kernels/weight_gradient as their plans launch them, on the host, against plain sums.
+// The kernels of csrc/kernels/weight_gradient as their plans launch them, on the host, against plain sums. The general
+// kernel gives the bits of the other.
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
 #include "report.h"
+#include "kernels/weight_gradient/general/kernel.cuh"
 #include "kernels/weight_gradient/streaming/kernel.cuh"
 #include "kernels/weight_gradient/streaming/kernel_finish.cuh"
 #include "kernels/weight_gradient/plan.h"
@@ -88,8 +90,14 @@ std::vector<double> plain(const WeightGradient& p, bool magnitudes) {
 void run(const WeightGradient& p, const Plan& plan) {
   const auto& c = own_config<GradientConfig>(plan);
   std::vector<float> sums(plan.scratch_bytes / 4, NAN);
-  on_host::launch(kKernels.at(plan.kernels[0].name), {unsigned(c.splits), unsigned(c.groups), unsigned(c.rounds)},
-                  kThreads, sums_args(p, c, sums.data()));
+  const Index grid{unsigned(c.splits), unsigned(c.groups), unsigned(c.rounds)};
+  if (kKernels.contains(plan.kernels[0].name)) {
+    on_host::launch(kKernels.at(plan.kernels[0].name), grid, kThreads, sums_args(p, c, sums.data()));
+  } else {
+    // Fewer blocks than parts: a block takes several.
+    const unsigned parts = std::min<unsigned>(general_parts(p), 7);
+    on_host::launch(weight_gradient_general<float>, {grid.x, grid.y, parts}, kThreads, general_args(p, c, sums.data()));
+  }
   const FinishArgs finish = finish_args(p, c, sums.data());
   on_host::launch(weight_gradient_finish<float>, {unsigned(ceil_div(finish.count, 32)), 1, 1}, 32 * kPartials, finish);
 }
@@ -108,7 +116,7 @@ bool check(const Case& k, int multiprocessors, bool infinite) {
   const Placement place{.pad_y = k.pad_y, .pad_x = k.pad_x, .stride_y = k.stride_y, .stride_x = k.stride_x};
   const WeightGradient p{in, grad, weight.data(), bias.data(), k.kh, k.kw, place};
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = multiprocessors};
-  const Plan plan = choose(kCandidates, p, arch, "", Plan{.algorithm = "weight_gradient"});
+  const Plan plan = choose(kCandidates, p, arch, "streaming", Plan{.algorithm = "weight_gradient"});
   const std::string name = plan.variant ? plan.kernels[0].name : plan.why;
   std::string wrong;
   if (!plan.variant || !kKernels.contains(name)) {
@@ -128,6 +136,14 @@ bool check(const Case& k, int multiprocessors, bool infinite) {
           for (int64_t x = 0; x < grad.w; ++x) sum += at(grad, n, c, y, x);
       if (!(std::abs(bias[c] - sum) <= 1e-4)) wrong = "bias " + std::to_string(c) + " is " + std::to_string(bias[c]);
     }
+    const std::vector<float> weight_bits = weight, bias_bits = bias;
+    weight.assign(weight.size(), NAN), bias.assign(bias.size(), NAN);
+    run(p, choose(kCandidates, p, arch, "general", Plan{.algorithm = "weight_gradient"}));
+    const auto same = [](float a, float b) { return (std::isnan(a) && std::isnan(b)) || memcmp(&a, &b, 4) == 0; };
+    for (size_t i = 0; i < weight.size(); ++i)
+      if (!same(weight[i], weight_bits[i])) wrong = "other bits of tap " + std::to_string(i);
+    for (size_t i = 0; i < bias.size(); ++i)
+      if (!same(bias[i], bias_bits[i])) wrong = "other bits of bias " + std::to_string(i);
   }
   return on_host::report(wrong, "%s %lldx%lldx%lldx%lld%s%s", name.c_str(), (long long)k.n, (long long)k.c,
                          (long long)k.h, (long long)k.w, k.inner ? " channels innermost" : "",

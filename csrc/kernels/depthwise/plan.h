@@ -4,11 +4,14 @@
 
 #include "kernels/depthwise/channels/plan.h"
 #include "kernels/depthwise/channels_mma/plan.h"
+#include "kernels/depthwise/channels_mma_general/plan.h"
 #include "kernels/depthwise/channels_rows/plan.h"
 #include "kernels/depthwise/channels_tma/plan.h"
 #include "kernels/depthwise/general/plan.h"
 #include "kernels/depthwise/large/plan.h"
 #include "kernels/depthwise/large_mma/plan.h"
+#include "kernels/depthwise/large_mma_general/plan.h"
+#include "kernels/depthwise/mma_general/plan.h"
 #include "kernels/depthwise/planes/plan.h"
 #include "kernels/depthwise/planes_mma/plan.h"
 #include "kernels/depthwise/rows/plan.h"
@@ -41,6 +44,14 @@ constexpr Candidate<Depthwise> kCandidates[] = {
     {"channels_rows", channels_rows_refusal, channels_bulk_is_slower, configure_channels_rows, launch_channels_rows},
     {"channels", channels_refusal, nullptr, configure_channels, launch_channels},
     kGeneral,
+    {"rows_mma_general", rows_mma_general_refusal, rows_mma_is_slower, configure_rows_mma_general, launch_mma_general,
+     Sums::mma, "rows_mma"},
+    {"planes_mma_general", planes_mma_general_refusal, planes_mma_is_slower, configure_planes_mma_general,
+     launch_mma_general, Sums::mma, "planes_mma"},
+    {"large_mma_general", large_mma_general_refusal, large_mma_is_slower, configure_large_mma_general,
+     launch_large_mma_general, Sums::mma, "large_mma"},
+    {"channels_mma_general", channels_mma_general_refusal, channels_mma_is_slower, configure_channels_mma_general,
+     launch_channels_mma_general, Sums::mma, kVariantOfFilters},
 };
 // Negative padding: the image is a part of another, and its outputs start after its first pixels.
 constexpr Candidate<Depthwise> kOfParts[] = {kGeneral};

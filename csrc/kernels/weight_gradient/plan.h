@@ -1,12 +1,14 @@
 // The variants of this kernel family.
 #pragma once
 
+#include "kernels/weight_gradient/general/plan.h"
 #include "kernels/weight_gradient/streaming/plan.h"
 
 namespace torch_conv::weight_gradient {
 
 constexpr Candidate<WeightGradient> kCandidates[] = {
     {"streaming", streaming_refusal, nullptr, configure_streaming, launch_streaming},
+    {"general", streaming_refusal, nullptr, configure_general, launch_general, Sums::chain, "streaming"},
 };
 
 inline Plan plan_cuda(const WeightGradient& p, const Arch& arch, const char* pinned) {

@@ -4,43 +4,13 @@
 #include "core/cuda/tma.cuh"
 #include "kernels/depthwise/channels_mma/params.h"
 #include "kernels/depthwise/shared/mma.cuh"
+#include "kernels/depthwise/shared/sparse_mma.cuh"
 
 namespace torch_conv::depthwise {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
 namespace channels_mma {
-
-// to = from + sparse weights * pixels. All lanes use the same order of channels: rows 0-7 take numbers 0 and 2 of every
-// four, rows 8-15 numbers 1 and 3.
-constexpr unsigned kOrder = 0xdddd8888;
-
-template <typename T>
-__device__ __forceinline__ void add(float (&to)[4], const float (&from)[4], const unsigned (&weight)[4],
-                                    const unsigned (&pixels)[4]) {
-#define TC_SPARSE_MMA(TYPE)                                                                             \
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32." TYPE "." TYPE                       \
-      ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%12, %13, %14, %15}, %16, 0x0;"    \
-      : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])                                              \
-      : "r"(weight[0]), "r"(weight[1]), "r"(weight[2]), "r"(weight[3]), "r"(pixels[0]), "r"(pixels[1]), \
-        "r"(pixels[2]), "r"(pixels[3]), "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3]), "r"(kOrder))
-  if constexpr (std::is_same_v<T, half_t>) {
-    TC_SPARSE_MMA("f16");
-  } else {
-    TC_SPARSE_MMA("bf16");
-  }
-#undef TC_SPARSE_MMA
-}
-
-__device__ __forceinline__ void load_both(unsigned& a, unsigned& b, unsigned from) {
-  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"(from));
-}
-
-__device__ __forceinline__ void store_both_if(bool condition, unsigned to, unsigned a, unsigned b) {
-  asm volatile("{ .reg .pred p; setp.ne.s32 p, %0, 0; @p st.shared.v2.b32 [%1], {%2, %3}; }" ::"r"(int(condition)),
-               "r"(to), "r"(a), "r"(b)
-               : "memory");
-}
 
 // The offset in a box, in bytes, of four channels (8 bytes) of a pixel.
 template <int kChannels>
@@ -191,7 +161,7 @@ struct WarpSums {
     if constexpr (t.kh > 1) {
       float start[2][4];
 #pragma unroll
-      for (int pair = 0; pair < 2; ++pair) add<T>(start[pair], none, weight[0][pair], above);
+      for (int pair = 0; pair < 2; ++pair) sparse_mma<T>(start[pair], none, weight[0][pair], above);
 #pragma unroll
       for (int row = kRows - (t.kh - 1); row < kRows; ++row)
 #pragma unroll
@@ -220,10 +190,10 @@ struct WarpSums {
 #pragma unroll
         for (int pair = 0; pair < 2; ++pair)
           if (finishes || row - ky >= first)
-            add<T>(sum[(row - ky + kRows) % kRows][pair], sum[(row - ky + kRows) % kRows][pair], weight[ky][pair],
-                   pixels[pair]);
+            sparse_mma<T>(sum[(row - ky + kRows) % kRows][pair], sum[(row - ky + kRows) % kRows][pair],
+                          weight[ky][pair], pixels[pair]);
 #pragma unroll
-      for (int pair = 0; pair < 2; ++pair) add<T>(sum[row][pair], none, weight[0][pair], pixels[pair]);
+      for (int pair = 0; pair < 2; ++pair) sparse_mma<T>(sum[row][pair], none, weight[0][pair], pixels[pair]);
       if constexpr (finishes) finish(row, sum[(row + 1 - t.kh + kRows) % kRows], staging);
     }
   }

@@ -35,6 +35,16 @@ __device__ __forceinline__ void write_half(unsigned at, unsigned half) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(at), "h"(uint16_t(half)) : "memory");
 }
 
+__device__ __forceinline__ void load_both(unsigned& a, unsigned& b, unsigned from) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"(from));
+}
+
+__device__ __forceinline__ void store_both_if(bool condition, unsigned to, unsigned a, unsigned b) {
+  asm volatile("{ .reg .pred p; setp.ne.s32 p, %0, 0; @p st.shared.v2.b32 [%1], {%2, %3}; }" ::"r"(int(condition)),
+               "r"(to), "r"(a), "r"(b)
+               : "memory");
+}
+
 // Two neighbouring outputs in a word.
 template <typename T, Activation kind>
 __device__ __forceinline__ unsigned output_pair(float low, float high) {

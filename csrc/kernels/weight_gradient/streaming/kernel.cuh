@@ -17,7 +17,7 @@
 #pragma once
 
 #include "core/cuda/device.cuh"
-#include "kernels/weight_gradient/streaming/params.h"
+#include "kernels/weight_gradient/shared/item.cuh"
 
 namespace torch_conv::weight_gradient {
 
@@ -53,18 +53,6 @@ __device__ __forceinline__ Bits<count> units_inside(int first, int size) {
   for (int i = 0; i < count; ++i) inside |= Bits<count>(unsigned(first + i * unit) < unsigned(size)) << i;
   return inside;
 }
-
-// A strip of columns from `x` on over the steps [begin, end) of image n.
-struct Item {
-  unsigned n;
-  int x, begin, end;
-
-  __device__ __forceinline__ static Item of(const SumsArgs& a, unsigned item, int columns, const StepRange& steps) {
-    const unsigned row_of_strips = a.strips.divide(item), n = a.bands.divide(row_of_strips);
-    const int begin = steps.first + int(row_of_strips - n * a.bands.divisor) * a.band;
-    return {n, int(item - row_of_strips * a.strips.divisor) * columns, begin, min(begin + a.band, steps.end)};
-  }
-};
 
 // The sum of one tap over a thread's items, without pixels outside the image. Slow: for sums that are not finite.
 template <typename T, StreamingPolicy P>

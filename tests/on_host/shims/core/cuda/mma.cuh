@@ -6,6 +6,14 @@
 
 namespace torch_conv {
 
+// Whether a sum is rounded to 8 bits after every product, in the order of K. Then an output's bits tell this order.
+inline bool rounds_every_product = false;
+
+inline double plus_product(double sum, float a, float b) {
+  sum += double(a) * b;
+  return rounds_every_product ? to_acc<double>(from_acc<bhalf_t>(sum)) : sum;
+}
+
 // As numbers: on many a host a function converts halves.
 struct Fragments {
   float a[32][4][2], b[32][2][2];
@@ -34,7 +42,7 @@ void mma_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) 
       const int a_register = (row >= 8 ? 1 : 0) + (k >= 8 ? 2 : 0);
       const float left = all.a[row % 8 * 4 + k % 8 / 2][a_register][k % 2];
       const float right = all.b[column * 4 + k % 8 / 2][k >= 8 ? 1 : 0][k % 2];
-      total += double(left) * right;
+      total = plus_product(total, left, right);
     }
     sum[i] = float(total);
   }

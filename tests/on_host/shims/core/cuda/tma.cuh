@@ -19,6 +19,29 @@ inline TensorMap rows_map_of(const Image& image, int rows) {
   return {{reinterpret_cast<uint64_t>(&image), 128, uint64_t(rows), 1}};
 }
 
+// Boxes of an image whose channels are innermost, at coordinates (c, x, n, y). runtime/tensor_map.h has the order of
+// their 16-byte pieces.
+inline TensorMap channels_map(const Image& image, int box_c, int box_w, int box_n, int box_h) {
+  return {{reinterpret_cast<uint64_t>(&image), uint64_t(2 * box_c), uint64_t(box_w) * box_n * box_h, 2,
+           uint64_t(box_w), uint64_t(box_n)}};
+}
+// f(byte of the box, element of the image or null) for all elements of such a box, of 2 bytes.
+template <typename F>
+void each_of_channels(const TensorMap* map, int c, int x, int n, int y, const F& f) {
+  const Image& image = *reinterpret_cast<const Image*>(map->opaque[0]);
+  const int bytes = int(map->opaque[1]), w = int(map->opaque[4]), images = int(map->opaque[5]);
+  const auto inside = [](int at, int64_t size) { return at >= 0 && at < size; };
+  for (int pixel = 0; pixel < int(map->opaque[2]); ++pixel)
+    for (int i = 0; i < bytes; i += 2) {
+      const int cc = c + i / 2, xx = x + pixel % w, nn = n + pixel / w % images, yy = y + pixel / w / images;
+      const int turn = bytes == 32 ? pixel / 4 % 2 : bytes == 64 ? pixel / 2 % 4 : pixel % 8;
+      const bool here = inside(cc, image.c) && inside(xx, image.w) && inside(nn, image.n) && inside(yy, image.h);
+      uint16_t* const at = static_cast<uint16_t*>(image.data) + cc * image.stride_c + xx * image.stride_w +
+                           nn * image.stride_n + yy * image.stride_h;
+      f(pixel * bytes + (i / 16 ^ turn) * 16 + i % 16, here ? at : nullptr);
+    }
+}
+
 // A barrier: arrivals of a phase, those that it still waits for, 16-byte pieces to come, and how many phases are over.
 struct Barrier {
   uint16_t count, waits;
@@ -99,17 +122,38 @@ inline void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int 
 }
 
 inline void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int x, int y, int c, int n) {
-  load_box(shared, map, barrier, x, y, 0, c, n);
+  if (map->opaque[3] < 2) return load_box(shared, map, barrier, x, y, 0, c, n);
+  if (reinterpret_cast<uintptr_t>(shared) % 128) std::abort();
+  each_of_channels(map, x, y, c, n, [&](int at, const uint16_t* from) {
+    const uint16_t element = from ? *from : 0;
+    memcpy(static_cast<char*>(shared) + at, &element, 2);
+  });
+  change(barrier, [&](Barrier& b) { b.pieces -= map->opaque[1] * map->opaque[2] / 16; });
 }
 
 // Rows of images end on vectors of 16 bytes: the hardware writes all of a word that one ends in.
 inline void store_box(const TensorMap* map, const void* shared, int x, int y, int c, int n) {
+  if (map->opaque[3] == 2) {
+    if (x < 0 || y < 0 || c < 0 || n < 0 || reinterpret_cast<uintptr_t>(shared) % 128) std::abort();
+    return each_of_channels(map, x, y, c, n, [&](int at, uint16_t* to) {
+      if (to) memcpy(to, static_cast<const char*>(shared) + at, 2);
+    });
+  }
   const Image& image = *reinterpret_cast<const Image*>(map->opaque[0]);
   if (image.w * size_of(image.dtype) % 16) std::abort();
   if (x < 0 || y < 0 || reinterpret_cast<uintptr_t>(shared) % 1024) std::abort();
   each_of_box(map, x, y, 0, c, n, [&](int at, char* to, int size) {
     if (to) memcpy(to, static_cast<const char*>(shared) + at, size);
   });
+}
+inline void bulk_load(void* to, const void* from, int bytes, uint64_t* barrier) {
+  if (bytes % 16 || reinterpret_cast<uintptr_t>(to) % 16 || reinterpret_cast<uintptr_t>(from) % 16) std::abort();
+  memcpy(to, from, bytes);
+  change(barrier, [&](Barrier& b) { b.pieces -= bytes / 16; });
+}
+inline void bulk_store(void* to, const void* from, int bytes) {
+  if (bytes % 16 || reinterpret_cast<uintptr_t>(to) % 16 || reinterpret_cast<uintptr_t>(from) % 16) std::abort();
+  memcpy(to, from, bytes);
 }
 inline void fence_before_copy() {}
 inline void store_commit() {}
