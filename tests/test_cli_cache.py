@@ -65,13 +65,14 @@ def test_kernels_are_counted(folder, capsys):
     written(folder, gpu=b"sm_80", file="1123456789abcdef.kernel")
     written(folder, code=bytes(1 << 20), file="2123456789abcdef.kernel")  # the first, by another compiler
     (folder / "3123456789abcdef.kernel.aB3xYz").write_bytes(b"torch_co")  # a process was killed while it wrote
+    (folder / "4123456789abcdef.kernel.lock").touch()  # ... or compiled
     where = {"folder": str(folder), "chosen by": "TORCH_CONV_CACHE"}
     assert lines(capsys) == {
         **where,
-        "kernels": "4 files, 2.0 MiB",
+        "kernels": "5 files, 2.0 MiB",
         "replaced": "1 of them, by kernels of another version of torch_conv or NVRTC",
     }
-    assert lines(capsys, "--clear") == {**where, "removed": "4 files, 2.0 MiB"}
+    assert lines(capsys, "--clear") == {**where, "removed": "5 files, 2.0 MiB"}
     assert list(folder.iterdir()) == []
 
 

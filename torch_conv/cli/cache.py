@@ -16,9 +16,9 @@ from torch_conv.bench.formatting import counted
 from torch_conv.bench.usage import UsageError
 from torch_conv_cli import printable
 
-# csrc/runtime/kernel_file.cpp writes the files, under a temporary name first. Before the code stand this text, the
-# kernel's name and the GPU's, a line each.
-NAME = re.compile(r"[0-9a-f]{16}\.kernel(\.\w{6})?")
+# csrc/runtime/kernel_file.cpp writes the files, under a temporary name first, and beside a lock while a process
+# compiles. Before the code stand this text, the kernel's name and the GPU's, a line each.
+NAME = re.compile(r"[0-9a-f]{16}\.kernel(\.\w{6}|\.lock)?")
 MAGIC = b"torch_conv "
 HEAD = 4096  # bytes; no description is longer
 
