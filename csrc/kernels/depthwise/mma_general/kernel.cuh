@@ -102,11 +102,13 @@ __device__ __forceinline__ void add_steps(const MmaGeneralArgs& a, const Channel
   const int lane = threadIdx.x % 32, w = int(in.w), h = int(in.h);
   const bool two = a.order.tile_rows == 2;
   const int pixel[2] = {pixel_of(a.order, lane % 4, 0), pixel_of(a.order, lane % 4, 1)};
+  // The last row of a strip may be alone in its tile, and then takes no pixels for a row below.
+  const int steps = tile.end_row <= 0 ? 0 : two && tile.end_row == 1 ? a.order.steps - 1 : a.order.steps;
   int y = tile.y - int(a.p.place.pad_y), x = tile.x - channel.lead;
   const uint16_t* row = channel.in + tile.n * in.stride_n + y * in.stride_h;
 #pragma unroll 2
   for (int step = 0; step < a.order.steps; ++step) {
-    const int size = tile.end_row > 0 && unsigned(y) < unsigned(h) ? w : 0;
+    const int size = step < steps && unsigned(y) < unsigned(h) ? w : 0;
     const uint4 tap = taps[32 * step + lane];
     mma_add<T>(sum, {tap.x, tap.y, tap.z, tap.w}, read_pair(row, x + pixel[0], size),
                read_pair(row, x + pixel[1], size));
