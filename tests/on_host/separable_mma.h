@@ -87,7 +87,7 @@ struct Case {
   Border border;
   double value = 0;
   bool own_windows = false;      // for each channel
-  double special = 0;            // a pixel of the first plane, or of bytes a tap
+  double special = 0;            // a pixel of the last channel, or of bytes a tap
   int64_t above = 0, below = 0;  // rows of other shards: none, or all that windows reach
   double scale = 1;              // of the taps
 };
@@ -132,6 +132,7 @@ const Case kCases[] = {
     {F, 1, 2, 40, 136, 15, 15, 7, 7, 0, 0, Border::constant, 2},
     {F, 1, 3, 40, 136, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, INFINITY},
     {F, 1, 3, 20, 72, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, 0, 9, 20},
+    {F, 1, 3, 20, 72, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, INFINITY, 9, 20},
     {U, 1, 3, 40, 288, 15, 15, 7, 7, 0, 0, Border::symmetric},
     {U, 2, 4, 33, 141, 15, 15, 7, 7, 0, 0, Border::reflect},
     {U, 1, 4, 40, 144, 31, 31, 15, 15, 0, 0, Border::replicate},
@@ -248,7 +249,7 @@ struct Images {
     on_host::each_pixel(whole, [&](auto... at) {
       set(whole, at..., k.dtype == U ? float(make() % 256) : std::abs(normal(make)) + .01f);
     });
-    if (k.special && k.dtype != U) set(in, 0, 0, in.h / 3, in.w / 2, float(k.special));
+    if (k.special && k.dtype != U) set(in, 0, in.c - 1, in.h / 3, in.w / 2, float(k.special));
   }
   Image rows(int64_t first, int64_t count) const {
     Image some = whole;
