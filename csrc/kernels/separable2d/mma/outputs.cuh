@@ -153,9 +153,9 @@ __device__ __forceinline__ void store_words(unsigned char* box, int part, T* pla
 
 // One output by plain sums in the order of this family's other kernels: rows first. Pixels are `pixel_stride` elements
 // apart.
-template <int pixel_stride, typename T>
-__device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, const ShardRows& rows, const float* taps_x,
-                                          const float* taps_y, int x, int y) {
+template <typename T>
+__device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, int pixel_stride, const ShardRows& rows,
+                                          const float* taps_x, const float* taps_y, int x, int y) {
   const float outside = to_acc<float>(from_acc<T>(a.value));
   float sum = 0;
 #pragma unroll 1
@@ -187,7 +187,7 @@ __device__ __noinline__ void mend(const BandArgs& a, OutputBox<T, s> box, const 
     if (column < c.first || column >= c.last || row >= a.planes.out_h) continue;
     T& to = box.at(e / s.columns(), e % s.columns());
     const float was = to_acc<float>(to);
-    if (all || was - was != 0) to = make_plainly<s.channels>(a, plane, rows, taps_x, taps_y, column, row);
+    if (all || was - was != 0) to = make_plainly(a, plane, s.channels, rows, taps_x, taps_y, column, row);
   }
   __syncwarp();
 }
