@@ -20,6 +20,7 @@ def test_plans_are_those_of_the_file():
     sources = "\n".join(path.read_text() for path in CSRC.rglob("*.cuh"))
     kernels = set(re.findall(r"__global__[^;]*?(\w+)\(const ", sources))
     without_plan = {name for name in kernels if name.startswith(("ladder", "upload", "copy", "deliver"))}
+    without_plan |= {name for name in kernels if name.endswith("mma_general")}  # test_tensor_core_general.py has these
     assert kernels - without_plan == set(re.findall(r"; kernel \w+::(\w+)", "\n".join(found)))
 
 

@@ -161,7 +161,7 @@ def test_unaligned_widths(cuda, pinned, algorithm):
         image = make_image((2, 1, 11, width) if "3d" not in algorithm else (2, 1, 4, 7, width), device=cuda)
         agree(pinned, algorithm, call, image, served)
     sometimes = {"tile_tma", "ring", "streaming_tma", "planes", "channels", "column"}
-    sometimes |= {"mma", "tile_groups", "tile_own"}  # tensor cores, and interleaved channels
+    sometimes |= {"mma", "mma_general", "tile_groups", "tile_own"}  # tensor cores, and interleaved channels
     if "box" in algorithm:
         sometimes |= {"bytes", "streaming", "plain", "depth"}  # of integers
         sometimes.add("depth_ring")  # of windows of more than 16 planes

@@ -246,7 +246,7 @@ bool check(const Case& k, Special special) {
                         .place = {.pad_y = k.pad_y, .pad_x = k.pad_x},
                         .activation = k.activation,
                         .sums = Sums::mma};
-      rounds_every_product = in_order;
+      rounds_coarsely = in_order;
       std::string name;
       wrong = run(variant.c_str(), p, name);
       if (!wrong.empty()) break;

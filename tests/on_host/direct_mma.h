@@ -1,5 +1,5 @@
 // Shared by mma.cpp and mma_bits.cpp: images that start anywhere, with no page behind them, and the launch of a plan of
-// MMA. Each program lists its kernels.
+// MMA. Each program lists its kernels. Every launch is compared with MMA_GENERAL's.
 #pragma once
 
 #include <map>
@@ -13,9 +13,11 @@
 #define __shared__
 #include "kernels/direct2d/mma/kernel.cuh"
 #include "kernels/direct2d/mma/plan.h"
+#include "kernels/direct2d/mma_general/kernel.cuh"
+#include "kernels/direct2d/mma_general/plan.h"
 
 namespace torch_conv::direct2d {
-alignas(128) unsigned char mma_shared[1 << 17];
+alignas(128) unsigned char mma_shared[1 << 17], mma_general_shared[1 << 17];
 }
 
 using namespace torch_conv;
@@ -40,6 +42,7 @@ struct Case {
   bool narrow = false;              // taps of the image's dtype
   int64_t in_gap = 0, out_gap = 0;  // elements between rows
   bool hwc = false;               // interleaved channels
+  bool many = false;              // pixels are `special`, one in eight windows
 };
 
 const Dtype F = Dtype::f16, B = Dtype::bf16;
@@ -83,6 +86,23 @@ void set(const Image& x, int64_t n, int64_t c, int64_t h, int64_t w, float value
   else *static_cast<bhalf_t*>(at) = from_acc<bhalf_t>(value);
 }
 
+// Launches MMA_GENERAL with outputs of its own. What is wrong, if their bits are not those of p.out.
+std::string compare_general(const Direct& p, const Arch& arch) {
+  Direct q = p;
+  q.out = on_host::image_like(p.out, kUntouched);
+  Plan plan{};
+  if (const char* no = mma_general_refusal(q, arch)) return no;
+  configure_mma_general(q, arch, plan);
+  const auto kernel = p.in.dtype == F
+                          ? (p.taps.narrow ? direct2d_mma_general<half_t, true> : direct2d_mma_general<half_t, false>)
+                          : (p.taps.narrow ? direct2d_mma_general<bhalf_t, true> : direct2d_mma_general<bhalf_t, false>);
+  std::string wrong =
+      on_host::launch_within(mma_general_shared, plan, kernel, mma_general_args(q, plan), ParamTaps::of(q));
+  if (wrong.empty()) wrong = on_host::other_bits(q.out, p.out, get);
+  if (wrong.empty() && !gaps_untouched(q.out)) wrong = "memory beside the image is written";
+  return wrong.empty() ? "" : "mma_general: " + wrong;
+}
+
 // Launches the kernel that the plan names; what is wrong, if that cannot be.
 std::string launch(const Kernels& kernels, const Direct& p, std::string& name) {
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .shared_bytes = sizeof(mma_shared), .bulk_copy = true};
@@ -94,9 +114,10 @@ std::string launch(const Kernels& kernels, const Direct& p, std::string& name) {
   const MmaShape s = mma_shape(p);
   const Image rows = as_rows(p.in, s.channels);
   on_host::votes = 0;
-  return on_host::launch_within(mma_shared, plan, kernels.at(name),
-                                tma::map_of(rows, s.box_w() / s.pack(), s.box_h(), 2 * s.pack()), mma_args(p, plan),
-                                ParamTaps::of(p));
+  std::string wrong = on_host::launch_within(
+      mma_shared, plan, kernels.at(name), tma::map_of(rows, s.box_w() / s.pack(), s.box_h(), 2 * s.pack()),
+      mma_args(p, plan), ParamTaps::of(p));
+  return wrong.empty() ? compare_general(p, arch) : wrong;
 }
 
 bool report(const std::string& name, const Case& k, const std::string& wrong) {

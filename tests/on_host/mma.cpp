@@ -160,6 +160,16 @@ const Case kCases[] = {
     {F, 1, 2, 36, 136, 9, 9, 4, 4, 0, 0, Border::constant, 2, true, false, 0, 9, 9, false, 0, 0, true},
     {F, 1, 3, 40, 136, 15, 15, 7, 7, 0, 0, Border::reflect, 0, true, false, NAN, 0, 0, false, 0, 0, true},
     {B, 1, 4, 40, 132, 31, 31, 15, 15, 0, 0, Border::symmetric, 0, true, false, 0, 0, 0, false, 0, 0, true},
+    // Outputs that are not finite because of elements outside of their windows, at edges of tiles and of images.
+    {F, 1, 2, 26, 264, 5, 5, 2, 2, 0, 0, Border::reflect, 0, false, false, INFINITY, 0, 0, false, 0, 0, false, true},
+    {F, 1, 2, 49, 257, 7, 7, 3, 3, 0, 0, Border::circular, 0, false, false, INFINITY, 0, 0, false, 0, 0, false, true},
+    {F, 1, 2, 25, 250, 7, 7, 3, 3, 0, 0, Border::replicate, 0, false, false, INFINITY, 5, 5, false, 0, 0, false, true},
+    {F, 1, 2, 33, 249, 9, 9, 3, 5, 0, 0, Border::constant, 0, false, false, INFINITY, 0, 0, false, 0, 0, false, true},
+    {F, 1, 2, 26, 264, 5, 5, 2, 2, 0, 0, Border::zero_output, 0, false, false, INFINITY, 5, 5, false, 0, 0, false, true},
+    {F, 1, 3, 26, 136, 7, 7, 3, 3, 0, 0, Border::symmetric, 0, false, false, INFINITY, 0, 0, false, 0, 0, true, true},
+    {F, 1, 3, 50, 131, 7, 7, 3, 3, 0, 0, Border::reflect, 0, false, false, INFINITY, 9, 9, false, 0, 0, true, true},
+    {F, 1, 1, 50, 136, 31, 31, 15, 15, 0, 0, Border::reflect, 0, false, false, INFINITY, 0, 0, false, 0, 0, false,
+     true},
 };
 
 // Of one output: is it within the bound of tests/tolerance.py?
@@ -199,6 +209,10 @@ bool check(const Case& k) {
   on_host::each_pixel(whole, [&](auto... at) { set(whole, at..., normal(make)); });
   if (k.special)
     for (int64_t c = 0; c < in.c; ++c) set(in, 0, c, in.h / 3, in.w / 2, float(k.special));
+  if (k.many)
+    on_host::each_pixel(whole, [&](auto... at) {
+      if (make() % (8 * k.kh * k.kw) == 0) set(whole, at..., float(k.special));
+    });
   const int64_t windows = k.own_windows ? k.n * k.c : 1, taps = k.kh * k.kw;
   std::vector<float> window(windows * taps);
   for (float& tap : window) {

@@ -1,6 +1,7 @@
 // The lines that a program of this folder prints, and its exit status.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
@@ -32,6 +33,18 @@ void each_pixel(const Image& image, const Use& use) {
     for (int64_t c = 0; c < image.c; ++c)
       for (int64_t y = 0; y < image.h; ++y)
         for (int64_t x = 0; x < image.w; ++x) use(n, c, y, x);
+}
+
+// The first pixel of `got` that has not the bits of `want`'s; all NaN are alike. get(image, n, c, y, x): a pixel.
+template <typename Image, typename Get>
+std::string other_bits(const Image& got, const Image& want, const Get& get) {
+  std::string wrong;
+  each_pixel(want, [&](int64_t n, int64_t c, int64_t y, int64_t x) {
+    const double a = get(got, n, c, y, x), b = get(want, n, c, y, x);
+    const bool same = a == b ? std::signbit(a) == std::signbit(b) : std::isnan(a) && std::isnan(b);
+    if (wrong.empty() && !same) wrong = difference({n, c, y, x}, a, b);
+  });
+  return wrong;
 }
 
 // Checks all cases, also behind one that is wrong.

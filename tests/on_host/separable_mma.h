@@ -1,5 +1,6 @@
-// separable2d's MMA as its plan launches it, on the host, against sums in float64; and the bits of segments. A
-// program defines BYTES and tries the kernels of bytes or those of 16 bits: together they take a compiler too long.
+// separable2d's MMA as its plan launches it, on the host, against sums in float64; and the bits of segments, and of
+// MMA_GENERAL. A program defines BYTES and tries the kernels of bytes or those of 16 bits: together they take a compiler
+// too long.
 #pragma once
 
 #include <array>
@@ -21,9 +22,11 @@
 #undef __CUDACC__
 #include "kernels/separable2d/mma/kernel.cuh"
 #include "kernels/separable2d/mma/plan.h"
+#include "kernels/separable2d/mma_general/kernel.cuh"
+#include "kernels/separable2d/mma_general/plan.h"
 
 namespace torch_conv::separable2d {
-alignas(1024) unsigned char separable_mma_shared[1 << 18];
+alignas(1024) unsigned char separable_mma_shared[1 << 18], separable_mma_general_shared[1 << 18];
 }
 
 using namespace torch_conv;
@@ -87,9 +90,10 @@ struct Case {
   Border border;
   double value = 0;
   bool own_windows = false;      // for each channel
-  double special = 0;            // a pixel of the first plane, or of bytes a tap
+  double special = 0;            // a pixel of the last channel, or of bytes a tap
   int64_t above = 0, below = 0;  // rows of other shards: none, or all that windows reach
   double scale = 1;              // of the taps
+  bool many = false;             // pixels are `special`, one in four windows
 };
 
 const Dtype F = Dtype::f16, B = Dtype::bf16, U = Dtype::u8;
@@ -116,6 +120,13 @@ const Case kCases[] = {
     {B, 1, 1, 70, 72, 15, 15, 7, 7, 0, 0, Border::constant, 0, false, 0, 0, 7},
     {F, 1, 1, 30, 72, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, 0, 0, 0, 1e-4},
     {F, 1, 1, 30, 72, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, 0, 0, 0, 60},
+    // Outputs that are not finite because of elements outside of their windows, at edges of chunks and of images.
+    {F, 1, 3, 70, 136, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, INFINITY, 0, 0, 1, true},
+    {F, 1, 1, 66, 193, 15, 15, 7, 7, 0, 0, Border::circular, 0, false, INFINITY, 0, 0, 1, true},
+    {B, 1, 4, 33, 131, 15, 15, 7, 7, 0, 0, Border::symmetric, 0, false, INFINITY, 0, 0, 1, true},
+    {F, 1, 3, 40, 200, 15, 15, 7, 7, 0, 0, Border::replicate, 0, false, INFINITY, 9, 20, 1, true},
+    {F, 1, 2, 40, 136, 15, 15, 7, 7, 0, 0, Border::constant, 3, false, INFINITY, 0, 0, 1, true},
+    {F, 1, 3, 40, 136, 31, 31, 15, 15, 0, 0, Border::reflect, 0, false, INFINITY, 0, 0, 1, true},
     {U, 1, 2, 70, 144, 5, 5, 2, 2, 0, 0, Border::reflect},
     {U, 2, 1, 33, 272, 15, 15, 7, 7, 0, 0, Border::circular, 0, true},
     {U, 1, 1, 40, 144, 31, 31, 15, 15, 0, 0, Border::symmetric},
@@ -132,6 +143,7 @@ const Case kCases[] = {
     {F, 1, 2, 40, 136, 15, 15, 7, 7, 0, 0, Border::constant, 2},
     {F, 1, 3, 40, 136, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, INFINITY},
     {F, 1, 3, 20, 72, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, 0, 9, 20},
+    {F, 1, 3, 20, 72, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, INFINITY, 9, 20},
     {U, 1, 3, 40, 288, 15, 15, 7, 7, 0, 0, Border::symmetric},
     {U, 2, 4, 33, 141, 15, 15, 7, 7, 0, 0, Border::reflect},
     {U, 1, 4, 40, 144, 31, 31, 15, 15, 0, 0, Border::replicate},
@@ -214,6 +226,26 @@ std::string judge(const Separable& p, const Image& whole, int64_t first, const f
   return close ? "" : on_host::difference({n, c, y, x}, got, sum);
 }
 
+// Launches MMA_GENERAL with outputs of its own. What is wrong, if their bits are not those of p.out.
+std::string compare_general(const Separable& p, const Arch& arch, int segment, const PassTaps& taps) {
+  Separable q = p;
+  q.out = on_host::image_like(p.out, kUntouched);
+  Plan plan{};
+  if (const char* no = mma_general_refusal(q, arch)) return no;
+  configure_mma_general(q, arch, plan);
+  plan.config = segment;
+#if BYTES
+  const auto kernel = separable_mma_general<uint8_t>;
+#else
+  const auto kernel = p.in.dtype == F ? separable_mma_general<half_t> : separable_mma_general<bhalf_t>;
+#endif
+  std::string wrong =
+      on_host::launch_within(separable_mma_general_shared, plan, kernel, mma_general_args(q, plan, taps));
+  if (wrong.empty()) wrong = on_host::other_bits(q.out, p.out, get);
+  if (wrong.empty() && !gaps_untouched(q.out)) wrong = "memory beside the image is written";
+  return wrong.empty() ? "" : "mma_general: " + wrong;
+}
+
 // Launches the kernel that the plan names, in segments of so many chunks; what is wrong, if that cannot be.
 std::string launch(const Separable& p, std::string& name, int segment) {
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .shared_bytes = 232448, .bulk_copy = true};
@@ -230,8 +262,10 @@ std::string launch(const Separable& p, std::string& name, int segment) {
   taps.x = {p.taps_x.data, 0, p.taps_x.stride_n, p.taps_x.stride_c};
   taps.y = {p.taps_y.data, 0, p.taps_y.stride_n, p.taps_y.stride_c};
   const Image in = as_rows(p.in, s.channels);
-  return on_host::launch_within(separable_mma_shared, plan, kernels.at(name), tma::rows_map_of(in, s.box_h()),
-                                tma::rows_map_of(p.out, 16), band_args(p, plan, taps));
+  const std::string wrong =
+      on_host::launch_within(separable_mma_shared, plan, kernels.at(name), tma::rows_map_of(in, s.box_h()),
+                             tma::rows_map_of(p.out, 16), band_args(p, plan, taps));
+  return wrong.empty() ? compare_general(p, arch, segment, taps) : wrong;
 }
 
 using Taps2 = std::array<std::vector<float>, 2>;  // of x and y
@@ -248,7 +282,11 @@ struct Images {
     on_host::each_pixel(whole, [&](auto... at) {
       set(whole, at..., k.dtype == U ? float(make() % 256) : std::abs(normal(make)) + .01f);
     });
-    if (k.special && k.dtype != U) set(in, 0, 0, in.h / 3, in.w / 2, float(k.special));
+    if (k.many)
+      on_host::each_pixel(whole, [&](auto... at) {
+        if (make() % (4 * k.kh * k.kw) == 0) set(whole, at..., float(k.special));
+      });
+    if (k.special && k.dtype != U) set(in, 0, in.c - 1, in.h / 3, in.w / 2, float(k.special));
   }
   Image rows(int64_t first, int64_t count) const {
     Image some = whole;
@@ -310,9 +348,11 @@ bool check(const Case& k) {
                                                       {3, 1, 3, true}}) {
     if (hwc && (k.c == 1 || k.own_windows)) continue;
     const Images images(k, in_gap, out_gap, hwc);
-    std::string name = "no kernel", wrong = run(k, images, windows, name, int(segment), again, first.empty());
+    std::string name = "no kernel";
+    std::string wrong = run(k, images, windows, name, int(segment), again, first.empty() || k.many);
     if (wrong == "no such kernel here" && !first.empty()) continue;
-    if (first.empty()) first = again;
+    // Which elements outside of all windows a block reads depends on its segment.
+    if (first.empty() || k.many) first = again;
     else if (wrong.empty() && !std::equal(first.begin(), first.end(), again.begin(), again.end(), same))
       wrong = "other bits than on 16 bytes";
     right = on_host::report(wrong, "%s %lldx%lldx%lldx%lld %s%s", name.c_str(), (long long)k.n, (long long)k.c,

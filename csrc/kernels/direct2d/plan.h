@@ -5,6 +5,7 @@
 #include "kernels/direct2d/column/plan.h"
 #include "kernels/direct2d/general/plan.h"
 #include "kernels/direct2d/mma/plan.h"
+#include "kernels/direct2d/mma_general/plan.h"
 #include "kernels/direct2d/reg/plan.h"
 #include "kernels/direct2d/tile/plan.h"
 #include "kernels/direct2d/tuning.h"
@@ -23,6 +24,7 @@ constexpr Candidate<Direct> kCandidates[] = {
     {"column", column_refusal, nullptr, configure_column, launch_column},
     {"window", window_refusal, nullptr, configure_window, launch_window},
     {"general", general_refusal, nullptr, configure_general, launch_general},
+    {"mma_general", mma_general_refusal, mma_is_slower, configure_mma_general, launch_mma_general, Sums::mma, "mma"},
 };
 
 inline Plan plan_cuda(const Direct& p, const Arch& arch, const char* pinned) {

@@ -72,7 +72,8 @@ inline const char* wide_window_is_slower(const Direct& p, const Arch& arch) {
   return column_refusal(p, arch) ? nullptr : "column is faster";
 }
 
-// WINDOW and GENERAL come last and have no rule. float32 4096^2, one NVIDIA H200, us: 9x9 255, 818; 15x15 460, 2011;
-// 31x31 1615, 7953.
+// MMA_GENERAL has MMA's rule, and comes last: it serves where MMA's kernel is not there. Its speed was not measured.
+// WINDOW and GENERAL come before it and have no rule. float32 4096^2, one NVIDIA H200, us: 9x9 255, 818; 15x15 460,
+// 2011; 31x31 1615, 7953.
 
 }  // namespace torch_conv::direct2d

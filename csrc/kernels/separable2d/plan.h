@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/separable2d/mma/plan.h"
+#include "kernels/separable2d/mma_general/plan.h"
 #include "kernels/separable2d/ring/plan.h"
 #include "kernels/separable2d/shared_memory/plan.h"
 #include "kernels/separable2d/strip/plan.h"
@@ -13,7 +14,8 @@
 namespace torch_conv::separable2d {
 
 // STRIP serves planes that RING refuses: before compute capability 9.0, 16-bit floats and bytes with few taps, and
-// windows whose ring exceeds shared memory.
+// windows whose ring exceeds shared memory. MMA_GENERAL serves where MMA's kernel is not there; its speed was not
+// measured.
 constexpr Candidate<Separable> kCandidates[] = {
     {"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma, Sums::mma},
     {"ring", ring_refusal, ring_is_slower, configure_ring_bulk, launch_ring},
@@ -23,6 +25,7 @@ constexpr Candidate<Separable> kCandidates[] = {
     {"strip", strip_refusal, nullptr, configure_strip, launch_strip},
     {"shared_memory", shared_memory_refusal, shared_memory_is_slower, configure_shared_memory, launch_shared_memory},
     {"two_pass", two_pass_refusal, nullptr, configure_two_pass, launch_two_pass},
+    {"mma_general", mma_general_refusal, mma_is_slower, configure_mma_general, launch_mma_general, Sums::mma, "mma"},
 };
 
 inline Plan plan_cuda(const Separable& p, const Arch& arch, const char* pinned) {

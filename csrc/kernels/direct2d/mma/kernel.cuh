@@ -41,6 +41,7 @@
 #include "core/cuda/unroll.cuh"
 #include "core/taps.h"
 #include "kernels/direct2d/mma/outputs.cuh"
+#include "kernels/direct2d/mma/taps.cuh"
 
 namespace torch_conv::direct2d {
 
@@ -77,17 +78,6 @@ constexpr int mma_min_blocks() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
 namespace mma {
-
-// Rounds two numbers to elements of T in one word, and subtracts these from the numbers.
-template <typename T>
-__device__ __forceinline__ unsigned take_part(float (&two)[2]) {
-  const unsigned word = round_pair<T>(two[0], two[1]);
-  T parts[2];
-  memcpy(parts, &word, sizeof(parts));
-  two[0] -= to_acc<float>(parts[0]);
-  two[1] -= to_acc<float>(parts[1]);
-  return word;
-}
 
 // Two neighbours of each of the interleaved channels, from `bits` behind `word` on. kOdd: the first pixel is odd, in a
 // box of a bulk copy. At an odd number of channels it starts in the second half of `word`.
@@ -177,9 +167,8 @@ __global__ void __launch_bounds__(32 * P.shape().warps(), mma_min_blocks<T, P>()
 #pragma unroll
       for (int i = 0; i < s.warps(); ++i)
         largest[window] = max(largest[window], largest_of_warps[window * s.warps() + i]);
-      const int exponent = min(127 + 14 - int(largest[window] >> 23), 126);
-      scale[window] = __uint_as_float(unsigned(127 + exponent) << 23);
-      back[window] = __uint_as_float(unsigned(127 - exponent) << 23);
+      const int exponent = scale_exponent(largest[window]);
+      scale[window] = power_of_two(exponent), back[window] = power_of_two(-exponent);
     }
   }
   // The lane's words of the right matrices. Column n of a matrix holds the taps at the position of output n, between

@@ -10,8 +10,7 @@
 namespace torch_conv::direct2d::mma {
 
 // True if Border::zero_output clears output (x, y).
-template <MmaShape s>
-__device__ __forceinline__ bool overlaps_edge(const MmaArgs& a, int x, int y) {
+__device__ __forceinline__ bool overlaps_edge(const MmaShape& s, const MmaArgs& a, int x, int y) {
   const int left = x - a.pad_x, top = y - a.pad_y;
   return left < 0 || left + s.kw > a.planes.in_w || !a.peers.inside(top, top + s.kh - 1, a.planes.in_h);
 }
@@ -30,15 +29,17 @@ struct StoredRows {
   __device__ __forceinline__ T* row(int r) const { return data + r * stride; }
 };
 
-// Computes one output by the plain chain. Its window starts at element `column` of row `row` of `windows`.
-template <typename T, MmaShape s, class Windows>
-__device__ __forceinline__ T plain_output(const Windows& windows, int row, int column, const float* taps, float bias) {
+// Computes one output by the plain chain. Its window starts at element `column` of row `row` of `windows`, whose pixels
+// are `pixel` elements apart.
+template <typename T, class Windows>
+__device__ __forceinline__ T plain_output(const MmaShape& s, const Windows& windows, int row, int column, int pixel,
+                                          const float* taps, float bias) {
   float sum = 0;
 #pragma unroll 1
   for (int i = 0; i < s.kh; ++i)
 #pragma unroll 1
     for (int j = 0; j < s.kw; ++j)
-      sum = fmaf(taps[s.tap_at(i, j)], to_acc<float>(windows.row(row + i)[column + j * s.channels]), sum);
+      sum = fmaf(taps[s.tap_at(i, j)], to_acc<float>(windows.row(row + i)[column + j * pixel]), sum);
   return from_acc<T>(sum + bias);
 }
 
@@ -55,9 +56,9 @@ __device__ __noinline__ void correct_outputs(const MmaArgs& a, Outputs outputs, 
     if (pixel >= a.planes.out_w || y + row >= a.planes.out_h) continue;
     T* const to = outputs.row(row) + column;
     const float value = to_acc<float>(*to);
-    if (mask && overlaps_edge<s>(a, pixel, y + row)) *to = from_acc<T>(0.f);
+    if (mask && overlaps_edge(s, a, pixel, y + row)) *to = from_acc<T>(0.f);
     else if (value - value != 0)
-      *to = plain_output<T, s>(windows, row, column, taps + column % s.windows * s.all_taps(), bias);
+      *to = plain_output<T>(s, windows, row, column, s.channels, taps + column % s.windows * s.all_taps(), bias);
   }
 }
 

@@ -111,13 +111,13 @@ __global__ void __launch_bounds__(s.threads(), s.min_blocks())
   };
   if constexpr (!s.loads) copy_rows<T, s>(raw, a, plane, column_of(0), top);
 
-  write_taps<s.threads()>(taps_x - s.taps_before, a.taps.of<float>(a.taps.x, at.n, at.c), a.kw);
-  write_taps<s.threads()>(taps_y - s.taps_before, a.taps.of<float>(a.taps.y, at.n, at.c), a.kh);
+  write_taps(taps_x - s.taps_before, a.taps.of<float>(a.taps.x, at.n, at.c), a.kw, s.threads());
+  write_taps(taps_y - s.taps_before, a.taps.of<float>(a.taps.y, at.n, at.c), a.kh, s.threads());
   __syncthreads();
   const Scales scales = scales_of<T>(taps_x, a.kw, taps_y, a.kh);
   // In the memory of later outputs. Made by every lane, they cost 70 moves a chunk.
   unsigned* const words = reinterpret_cast<unsigned*>(stages + s.outputs_at());
-  make_bands<P, s>(words, taps_x, taps_y, scales, a.pad_x);
+  make_bands<P>(words, taps_x, taps_y, scales, a.pad_x, s, s.warps());
   __syncthreads();
   unsigned column_band[s.halves][2][2], row_band[s.row_words()][2];  // [1]: the small parts
 #pragma unroll

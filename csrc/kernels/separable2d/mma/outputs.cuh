@@ -153,9 +153,9 @@ __device__ __forceinline__ void store_words(unsigned char* box, int part, T* pla
 
 // One output by plain sums in the order of this family's other kernels: rows first. Pixels are `pixel_stride` elements
 // apart.
-template <int pixel_stride, typename T>
-__device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, const ShardRows& rows, const float* taps_x,
-                                          const float* taps_y, int x, int y) {
+template <typename T>
+__device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, int pixel_stride, const ShardRows& rows,
+                                          const float* taps_x, const float* taps_y, int x, int y) {
   const float outside = to_acc<float>(from_acc<T>(a.value));
   float sum = 0;
 #pragma unroll 1
@@ -178,15 +178,16 @@ template <typename T, MmaPolicy s>
 __device__ __noinline__ void mend(const BandArgs& a, OutputBox<T, s> box, const float* taps_x, const float* taps_y,
                                   BoxColumns c, int y, TilePosition at, bool all) {
   __syncwarp();  // this lane reads elements that other lanes stored
-  const T* const plane = a.planes.in_plane<T>(at.n, at.c);
-  const ShardRows rows{a.peers, at.n, at.c};
+  const unsigned channel = at.c + unsigned(box.channel);
+  const T* const plane = a.planes.in_plane<T>(at.n, channel);
+  const ShardRows rows{a.peers, at.n, channel};
 #pragma unroll 1
   for (int e = threadIdx.x % 32; e < 16 * s.columns(); e += 32) {
     const int column = c.x + e % s.columns(), row = y + e / s.columns();
     if (column < c.first || column >= c.last || row >= a.planes.out_h) continue;
     T& to = box.at(e / s.columns(), e % s.columns());
     const float was = to_acc<float>(to);
-    if (all || was - was != 0) to = make_plainly<s.channels>(a, plane + box.channel, rows, taps_x, taps_y, column, row);
+    if (all || was - was != 0) to = make_plainly(a, plane, s.channels, rows, taps_x, taps_y, column, row);
   }
   __syncwarp();
 }

@@ -73,8 +73,7 @@ __device__ __forceinline__ void split(float low, float high, unsigned& large, un
 }
 
 // A block's taps in shared memory, zeros before and behind them: bands read beyond both ends. All threads.
-template <int threads>
-__device__ __forceinline__ void write_taps(float* to, const float* taps, int count) {
+__device__ __forceinline__ void write_taps(float* to, const float* taps, int count, int threads) {
   for (int i = threadIdx.x; i < MmaPolicy::taps_held; i += threads) {
     const int tap = i - MmaPolicy::taps_before;
     to[i] = unsigned(tap) < unsigned(count) ? taps[tap] : 0.f;
@@ -84,14 +83,14 @@ __device__ __forceinline__ void write_taps(float* to, const float* taps, int cou
 // Fills words[part][i][lane] with the left matrices of the column pass and the right ones of the row pass. A left
 // element is ty[k - m], for row k of the box and row m of outputs. A right one is tx[column - off - n], for column n of
 // outputs. For bytes even columns of a tile precede odd ones, as in the column pass. Warps take turns.
-template <typename P, MmaPolicy s>
+template <typename P>
 __device__ __forceinline__ void make_bands(unsigned* words, const float* taps_x, const float* taps_y,
-                                           const Scales& scales, int pad_x) {
+                                           const Scales& scales, int pad_x, const MmaPolicy& s, int warps) {
   const int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
   taps_x -= tiles_before(s.tile(), pad_x) * s.tile() - pad_x + g;
   taps_y += 2 * q - g;
 #pragma unroll
-  for (int first = 0; first < s.band_words(); first += s.warps()) {
+  for (int first = 0; first < s.band_words(); first += warps) {
     const int word = first + int(threadIdx.x) / 32, w = word - s.column_words();
     if (word >= s.band_words()) break;
     const float* two = w < 0          ? taps_y + 8 * (word / 2 - word % 2)

@@ -1,17 +1,19 @@
 // Products as the PTX ISA's "Matrix Fragments for mma.m16n8k16 with floating point type" has them: what row and column
-// every register of a lane is. Written without a look at the kernels' own maps.
+// every register of a lane is. Written without a look at the kernels' own maps. Hardware does not say in which order it
+// sums. Here products are summed in the order of k from 0, one rounding each, then added to the sum: bits show which
+// products an mma has, and where.
 #pragma once
 
 #include "core/cuda/device.cuh"
 
 namespace torch_conv {
 
-// Whether a sum is rounded to 8 bits after every product, in the order of K. Then an output's bits tell this order.
-inline bool rounds_every_product = false;
+// Whether a sum is rounded to 8 bits after every product. Then bits also show a wrong order of few products.
+inline bool rounds_coarsely = false;
 
-inline double plus_product(double sum, float a, float b) {
-  sum += double(a) * b;
-  return rounds_every_product ? to_acc<double>(from_acc<bhalf_t>(sum)) : sum;
+inline float plus_product(float sum, float a, float b) {
+  sum += a * b;  // the product is exact
+  return rounds_coarsely ? to_acc<float>(from_acc<bhalf_t>(sum)) : sum;
 }
 
 // As numbers: on many a host a function converts halves.
@@ -37,14 +39,14 @@ void mma_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) 
   __syncwarp();
   for (int i = 0; i < 4; ++i) {
     const int row = lane / 4 + (i < 2 ? 0 : 8), column = lane % 4 * 2 + i % 2;
-    double total = sum[i];
+    float total = 0;
     for (int k = 0; k < 16; ++k) {
       const int a_register = (row >= 8 ? 1 : 0) + (k >= 8 ? 2 : 0);
       const float left = all.a[row % 8 * 4 + k % 8 / 2][a_register][k % 2];
       const float right = all.b[column * 4 + k % 8 / 2][k >= 8 ? 1 : 0][k % 2];
       total = plus_product(total, left, right);
     }
-    sum[i] = float(total);
+    sum[i] += total;
   }
   __syncwarp();
 }

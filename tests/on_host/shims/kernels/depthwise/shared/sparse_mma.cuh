@@ -19,14 +19,14 @@ void sparse_mma(float (&to)[4], const float (&from)[4], const unsigned (&weight)
   __syncwarp();
   for (int i = 0; i < 4; ++i) {
     const int row = lane / 4 + (i < 2 ? 0 : 8), column = lane % 4 * 2 + i % 2;
-    double total = from[i];
+    float total = 0;
     for (int kept = 0; kept < 16; ++kept) {
       const int k = kept / 2 * 4 + kept % 2 * 2 + (row >= 8 ? 1 : 0);  // of the two that are kept of four
       const float left = all.a[row % 8 * 4 + kept % 8 / 2][(row >= 8 ? 1 : 0) + (kept >= 8 ? 2 : 0)][kept % 2];
       const float right = all.b[column * 4 + k % 8 / 2][k / 8][k % 2];
       total = plus_product(total, left, right);
     }
-    to[i] = float(total);
+    to[i] = from[i] + total;
   }
   __syncwarp();
 }
