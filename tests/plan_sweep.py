@@ -359,16 +359,20 @@ def plan_of(line: str) -> str:
     return "; ".join([f"{name}: {found[1]}", *numbers])
 
 
+def lines(name: str, call: Described) -> Sequence[str]:
+    """The lines of `explain`."""
+    if name.startswith("_"):
+        return answer_text(getattr(torch.ops.torch_conv, f"{name}_query")("explain", *call.args)).splitlines()
+    return torch_conv.explain(getattr(torch_conv, name), *call.args, **call.options).lines
+
+
 def plans(name: str, call: Described) -> str:
     """The plans that `explain` prints, or the kind of error."""
-    if name.startswith("_"):
-        answer = getattr(torch.ops.torch_conv, f"{name}_query")("explain", *call.args)
-        return "\n".join(map(plan_of, answer_text(answer).splitlines()))
     try:
-        lines = torch_conv.explain(getattr(torch_conv, name), *call.args, **call.options).lines
+        explained = lines(name, call)
     except (ValueError, TypeError) as error:
         return f"refused: {type(error).__name__}"
-    return "\n".join(map(plan_of, lines)) or "nothing to compute"
+    return "\n".join(map(plan_of, explained)) or "nothing to compute"
 
 
 def blocks() -> Iterator[str]:

@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import plan_sweep
 import pytest
-from background_calls import CALLS, HALF, PLANES, image, taps
+from background_calls import CALLS, HALF, ON_TENSOR_CORES, PLANES, image, taps
 from kernel_files import COLUMN, OPS, ROOT, run_python, state
 
 import torch_conv
@@ -163,11 +165,24 @@ def test_every_family_has_a_stand_in(planned, name):
     assert not any("waits for the compiler" in line for line in lines), lines
 
 
-def test_a_stand_in_has_the_bits_of_the_plan(planned):
+@pytest.mark.parametrize("name", ON_TENSOR_CORES)
+def test_a_stand_in_has_the_bits_of_its_plan(planned, name):
     """On tensor cores no chain stands in."""
-    (line,) = planned(lambda: torch_conv.filter2d(image(*PLANES, dtype=HALF), taps(11, 9)))
-    assert "tensor_core/mma (" in line
-    assert NOTE + "direct/" not in line
+    (line,) = planned(lambda: ON_TENSOR_CORES[name](lambda t: t))
+    assert "_mma (" in line or "/mma (" in line
+    assert "mma_general" in line[line.index(NOTE) :]
+
+
+def test_no_call_waits(planned):
+    """Every 40th call of the sweep of plans."""
+    waiting = []
+    for name, (draw_call, count) in plan_sweep.FUNCTIONS.items():
+        for number in range(0, count, 40):
+            call = plan_sweep.Described(name)
+            draw_call(plan_sweep.Draw(f"{name} {number}"), call)
+            with suppress(ValueError, TypeError):  # some draws are refused
+                waiting += [call.text for line in plan_sweep.lines(name, call) if "waits for the compiler" in line]
+    assert waiting == []
 
 
 def test_a_stand_in_that_takes_longer_than_the_compiler_is_refused(planned):

@@ -20,7 +20,8 @@ def test_plans_are_those_of_the_file():
     sources = "\n".join(path.read_text() for path in CSRC.rglob("*.cuh"))
     kernels = set(re.findall(r"__global__[^;]*?(\w+)\(const ", sources))
     without_plan = {name for name in kernels if name.startswith(("ladder", "upload", "copy", "deliver"))}
-    without_plan |= {name for name in kernels if name.endswith("mma_general")}  # test_tensor_core_general.py has these
+    # These take the place of kernels that are not compiled yet. Tests pin their variants.
+    without_plan |= {name for name in kernels if name.endswith(("mma_general", "weight_gradient_general"))}
     assert kernels - without_plan == set(re.findall(r"; kernel \w+::(\w+)", "\n".join(found)))
 
 
