@@ -10,7 +10,7 @@ from pathlib import Path
 
 import plan_sweep
 import pytest
-from background_calls import CALLS, HALF, ON_TENSOR_CORES, PLANES, image, taps
+from background_calls import CALLS, ON_TENSOR_CORES, PLANES, image, taps
 from kernel_files import COLUMN, OPS, ROOT, run_python, state
 
 import torch_conv
