@@ -18,6 +18,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
     [  # the slowest to compile first
         "separable_mma",
         "separable_mma_bytes",
+        "depthwise_mma",
         "box",
         "mma",
         "chain",
@@ -32,7 +33,6 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "box_depth",
         "overlap_save",
         "combine",
-        "depthwise_mma",
         "weight_gradient",
         "long_rows",
         "deliver",

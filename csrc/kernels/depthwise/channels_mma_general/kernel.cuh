@@ -78,30 +78,33 @@ __device__ __forceinline__ uint2 read_channels(const Image& in, int n, int y, in
   return {read_pair(from, 0, left), read_pair(from, 2, left)};
 }
 
-// A tile, which is a column of an mma: its image, and the column of its first output.
+// A tile, which is a column of an mma: its image, and the columns of its first output in the image and in its segment.
 struct Tile {
-  int n, x;
+  int n, x, of_segment;
   bool exists;
 
   __device__ __forceinline__ static Tile of(const ChannelsMmaGeneralArgs& a, unsigned index) {
     const unsigned n = a.across.divide(index);
-    return {int(n), int(index - n * a.across.divisor) * kChannelsGeneralOutputs, index < a.tiles};
+    const int x = int(index - n * a.across.divisor) * kChannelsGeneralOutputs;
+    return {int(n), x, x % (a.slots.tiles * kChannelsGeneralOutputs), index < a.tiles};
   }
 
   // The pixel of a slot in input row y.
   __device__ __forceinline__ uint2 read(const ChannelsMmaGeneralArgs& a, int y, int slot, int channel) const {
-    const Image& in = a.p.in;
-    const int left = x - int(a.p.place.pad_x), first = x % (a.slots.tiles * kChannelsGeneralOutputs);
-    int at = first + slot;
-    if (at < a.slots.pitch) return read_channels(in, n, y, left + slot, channel);
-    int image = n % a.slots.images;
-    const int group = n - image;
+    if (of_segment + slot >= a.slots.pitch) return read_beyond(a, y, slot, channel);
+    return read_channels(a.p.in, n, y, x - int(a.p.place.pad_x) + slot, channel);
+  }
+
+  // The same of a slot behind the image's row: a pixel of the next image, of the next row, or none.
+  __device__ __noinline__ uint2 read_beyond(const ChannelsMmaGeneralArgs& a, int y, int slot, int channel) const {
+    int at = of_segment + slot, image = n % a.slots.images;
+    const int group = n - image, left = x - int(a.p.place.pad_x) - of_segment;
     for (; at >= a.slots.pitch; at -= a.slots.pitch) ++image;
     if (image >= a.slots.images) {
       if (y % a.slots.rows == a.slots.rows - 1) return {0, 0};
       image -= a.slots.images, ++y;
     }
-    return read_channels(in, group + image, y, left - first + at, channel);
+    return read_channels(a.p.in, group + image, y, left + at, channel);
   }
 };
 

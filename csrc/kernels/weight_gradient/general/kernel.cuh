@@ -47,8 +47,6 @@ struct PartSums {
     above = row / s.taps_y * s.taps_y, i = row - above, j = tap, shift = a.pad_y - above;
     steps = StepRange::of(shift, s.stride_y, a.in_rows, a.grad_rows, s.ring_rows());
     if (above == 0) steps = steps.with_all_rows(s.ring_rows());
-#pragma unroll
-    for (int t = 0; t < kTapsAtOnce; ++t) sums[t] = 0;
   }
 
   // f(item) for every item with steps.
@@ -94,7 +92,7 @@ struct PartSums {
   }
 
   // Any stride. `only_inside`: without pixels outside the image, for sums that are not finite.
-  __device__ __noinline__ void add_any(bool only_inside) {
+  __device__ __forceinline__ void add_any(bool only_inside) {
     each_item([&](const Item& item) {
 #pragma unroll 1
       for (int q = item.begin; q < item.end; ++q) {
@@ -117,20 +115,25 @@ struct PartSums {
     });
   }
 
+  // Adds the products of all items; again, without pixels outside the image, if a sum is not finite.
   __device__ __forceinline__ void add_taps() {
-    if (s.stride_x == 1 && s.columns % 4 == 0) add_fours();
-    else add_any(false);
-    float zero = 0;
+#pragma unroll 1
+    for (int again = 0; again < 2; ++again) {
 #pragma unroll
-    for (int t = 0; t < kTapsAtOnce; ++t) zero = fmaf(sums[t], 0.f, zero);
-    if (zero == 0) return;
+      for (int t = 0; t < kTapsAtOnce; ++t) sums[t] = 0;
+      if (!again && s.stride_x == 1 && s.columns % 4 == 0) add_fours();
+      else add_any(again);
+      float zero = 0;
 #pragma unroll
-    for (int t = 0; t < kTapsAtOnce; ++t) sums[t] = 0;
-    add_any(true);
+      for (int t = 0; t < kTapsAtOnce; ++t) zero = fmaf(sums[t], 0.f, zero);
+      if (zero == 0) return;
+    }
   }
 
   // The gradient alone: the first item of an image also has the rows above its first step.
   __device__ __forceinline__ void add_bias() {
+#pragma unroll
+    for (int t = 0; t < kTapsAtOnce; ++t) sums[t] = 0;
     each_item([&](const Item& item) {
       const bool counts = item.begin == steps.first;
       for (int y = item.begin - (s.ring_rows() - 1); y < item.end; ++y)
