@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
     options = measure.Options(device.type, args.rounds, rates, not args.no_rivals)
     outcome = running.run(calls, options, 60 * args.minutes or float("inf"), save)
     cells = [cell for cell in draws.cells(args.backward) if not families or cell[0] in families]
-    print("\n".join(report.summary(outcome, cells, device.type)))
+    print("\n".join(report.summary(outcome, cells)))
     if not outcome.right:
         raise SystemExit(1)
 

@@ -13,7 +13,7 @@ import torch_conv
 from torch_conv.bench.anywhere.call import Call
 from torch_conv.bench.anywhere.filters import FILTERS, Arguments
 from torch_conv.bench.anywhere.layers import LAYERS
-from torch_conv.bench.anywhere.work import bytes_moved, footprint, multiply_adds, spatial
+from torch_conv.bench.anywhere.work import bytes_moved, footprint, multiply_adds, spatial, window_sizes
 from torch_conv.dispatch.borders import BORDERS
 from torch_conv.dispatch.formats import DTYPES
 
@@ -130,9 +130,7 @@ def suits(call: Call) -> bool:
 def shrunk(call: Call) -> Iterator[Call]:
     """The call with half of its samples, frames or slices; then of its larger side, which stays odd or even."""
     lead = len(call.shape) - call.axes
-    channels = call.tensors.keys() & {"weight"} or any(len(t.shape) > call.axes for t in call.tensors.values())
-    fixed = lead if call.function in FILTERS and not channels else 1 if call.function in LAYERS else 0
-    for axis in range(fixed):
+    for axis in range(lead if call.function in FILTERS else 1):  # a layer keeps its channels
         if call.shape[axis] > 4 or (call.function in LAYERS and call.shape[axis] > 1):
             yield resized(call, axis, call.shape[axis] // 2)
     order = sorted(range(lead, len(call.shape)), key=lambda axis: -call.shape[axis])
@@ -143,8 +141,9 @@ def shrunk(call: Call) -> Iterator[Call]:
 
 def resized(call: Call, axis: int, size: int) -> Call:
     shape = (*call.shape[:axis], size, *call.shape[axis + 1 :])
-    tensors = {
-        key: replace(taps, shape=(size, *taps.shape[1:])) if key == "conv_state" and axis == 0 else taps
-        for key, taps in call.tensors.items()
-    }
+    tensors = dict(call.tensors)
+    for key, taps in tensors.items():
+        own = {"conv_state": 1, "kernel": len(taps.shape) - len(window_sizes(call))}.get(key, 0)
+        if axis < own and taps.shape[axis] > 1:
+            tensors[key] = replace(taps, shape=(*taps.shape[:axis], size, *taps.shape[axis + 1 :]))
     return replace(call, shape=shape, tensors=tensors)

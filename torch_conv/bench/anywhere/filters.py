@@ -95,9 +95,8 @@ def shared_or_own(rng: random.Random, source: Source, window: tuple[int, ...]) -
 def filter2d(rng: random.Random, source: Source, dtype: torch.dtype) -> Arguments:
     window = sizes(rng, SIDES, 2)
     kind = rng.choice(("dense", "dense", "smooth", "disk", "line", "gabor"))
-    found = Arguments(
-        changed_dtype(rng, dtype) | steps(rng, 2), {"kernel": Taps(kind, shared_or_own(rng, source, window))}
-    )
+    taps = Taps(kind, shared_or_own(rng, source, window))
+    found = Arguments(changed_dtype(rng, dtype) | steps(rng, 2), {"kernel": taps})
     if rng.random() < 0.1:
         found.options["behaviour"] = "conv"
     if rng.random() < 0.1 and kind in ("smooth", "disk", "line"):
@@ -110,9 +109,9 @@ def filter2d(rng: random.Random, source: Source, dtype: torch.dtype) -> Argument
 
 def filter3d(rng: random.Random, source: Source, dtype: torch.dtype) -> Arguments:
     window = rng.choice(((1, 3, 3), (3, 1, 1), (3, 5, 5), (3, 7, 7))) if rng.random() < 0.2 else sizes(rng, CUBES, 3)
-    kind = (
-        "star volume" if window == (3, 3, 3) and rng.random() < 0.3 else rng.choice(("dense volume", "smooth volume"))
-    )
+    kind = rng.choice(("dense volume", "smooth volume"))
+    if window == (3, 3, 3) and rng.random() < 0.3:
+        kind = "star volume"
     found = Arguments(changed_dtype(rng, dtype), {"kernel": Taps(kind, shared_or_own(rng, source, window))})
     found.options |= steps(rng, 3)
     found.on_host = window == (3, 3, 3) and rng.random() < 0.5
@@ -172,6 +171,7 @@ def gaussian_blur2d(rng: random.Random, source: Source, dtype: torch.dtype) -> A
 
 
 def gaussian_blur3d(rng: random.Random, source: Source, dtype: torch.dtype) -> Arguments:
+    options: dict[str, Any]
     if rng.random() < 0.3:
         size = odd(rng, 15)
         options = {"kernel_size": size, "sigma": round(size / 6, 2)}

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from torch_conv.bench.anywhere.call import Call
-from torch_conv.bench.anywhere.work import PRODUCTS, multiply_adds
+from torch_conv.bench.anywhere.work import TENSOR_CORE_PARTS, multiply_adds
 from torch_conv.bench.common import Candidate
 from torch_conv.bench.copies import COPIES
 from torch_conv.bench.timing import time_call
@@ -63,17 +63,17 @@ class Rates:
         """Of the call's arithmetic."""
         count = multiply_adds(call)
         plain = count / (self.float64 if call.dtype == torch.float64 else self.float32).per_second
-        if self.tensor_cores is None or call.dtype not in PRODUCTS:
+        if self.tensor_cores is None or call.dtype not in TENSOR_CORE_PARTS:
             return plain
-        return min(plain, PRODUCTS[call.dtype] * count / self.tensor_cores.per_second)
+        return min(plain, TENSOR_CORE_PARTS[call.dtype] * count / self.tensor_cores.per_second)
 
 
 def measure_rates(device: str) -> Rates:
     """The rates of this machine, in some tenths of a second."""
     kinds = (torch.float32, torch.float64)
-    plain = [max(rates_of(device, dtype), key=lambda rate: rate.per_second) for dtype in kinds]
+    full, double = (max(rates_of(device, dtype), key=lambda rate: rate.per_second) for dtype in kinds)
     halves = [matrix_rate(device, dtype) for dtype in HALVES] if device == "cuda" else []
-    return Rates(*plain, max(halves, key=lambda rate: rate.per_second, default=None))
+    return Rates(full, double, max(halves, key=lambda rate: rate.per_second, default=None))
 
 
 def rates_of(device: str, dtype: torch.dtype) -> list[Rate]:

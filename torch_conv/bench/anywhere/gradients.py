@@ -82,4 +82,4 @@ def lead_of(call: Call, x: Tensor, piece: Tensor, where: list[slice]) -> tuple[s
 
 
 def scale_of(found: Tensor) -> float:
-    return max(1.0, float(found.abs().max()))
+    return max(1.0, float(found.abs().nan_to_num(posinf=0.0).max()))

@@ -30,7 +30,12 @@ def line(row: Row) -> str:
         return f"WRONG    error {row['error']:.1e}  {row['name']}"
     rival = f"{row['speedup']:7.2f} x {row['best_rival']}" if row["best_rival"] else f"{'no rival':>9}"
     parts = [share_of(row), f"{duration(us(row, OURS)):>9} of {duration(row['floor_us']):>9} {row['floor_of']:10}"]
-    return "  ".join([*parts, f"{rival:24}", row["name"] + f" ({RESIDENT})" * row["resident"]])
+    return "  ".join([*parts, f"{rival:24}", named(row)])
+
+
+def named(row: Row) -> str:
+    """The call's name, with a mark if a cache holds what it works on."""
+    return str(row["name"]) + f" ({RESIDENT})" * row["resident"]
 
 
 def share_of(row: Row) -> str:
@@ -43,7 +48,7 @@ def lost(row: Row) -> bool:
     return bool(rival) and row["speedup"] < 1 and not within_noise(time_us(row, OURS), time_us(row, rival))
 
 
-def summary(outcome: Outcome, cells: Sequence[Cell], device: str) -> list[str]:
+def summary(outcome: Outcome, cells: Sequence[Cell]) -> list[str]:
     """The lines below the calls."""
     rows = outcome.timed
     return [
@@ -145,9 +150,7 @@ def worst(rows: Sequence[Row]) -> list[str]:
     some = sorted(rows, key=lambda row: row["share"])[:WORST]
     found = ["", f"The worst {len(some)}"]
     for row in some:
-        found.append(
-            f"  {share_of(row)}  {duration(us(row, OURS)):>9}  {row['name']}" + f" ({RESIDENT})" * row["resident"]
-        )
+        found.append(f"  {share_of(row)}  {duration(us(row, OURS)):>9}  {named(row)}")
         found.append(f"{'':11}{'; '.join(row['plan'])[:140]}")
     return found
 
@@ -160,10 +163,13 @@ def first_calls(rows: Sequence[Row], facts: dict[str, Any]) -> list[str]:
     found = ["", "First calls, beyond a steady one, with an empty kernel cache"]
     if not values:
         return [*found, "  none was measured"]
-    each = [duration(1e3 * v) for v in (median(values), percentile(values, 90), percentile(values, 99), max(values))]
-    found.append(
-        "  " + ", ".join(f"{name} {v}" for name, v in zip(("median", "p90", "p99", "worst"), each, strict=True))
-    )
+    each = {
+        "median": median(values),
+        "p90": percentile(values, 90),
+        "p99": percentile(values, 99),
+        "worst": max(values),
+    }
+    found.append("  " + ", ".join(f"{name} {duration(1e3 * value)}" for name, value in each.items()))
     found.append(
         f"  {counted(facts['calls'], 'call')} in {facts['all_seconds']:.1f} s, {facts['kernels_compiled']} kernels "
         f"compiled, all calls at steady speed after {facts['steady_after_seconds']:.1f} s; "

@@ -130,7 +130,7 @@ def causal(call: Call, given: dict[str, Any], device: str) -> Iterator[Candidate
     yield from conv_candidates("F.conv1d", device, call.dtype, run, lambda x: x, tf32=False)
     if device == "cuda":
         try:
-            import causal_conv1d
+            import causal_conv1d  # type: ignore[import-not-found]
         except ImportError as error:
             yield absent("causal-conv1d", error)
         else:

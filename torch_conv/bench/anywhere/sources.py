@@ -103,9 +103,8 @@ def slices(rng: random.Random) -> Source:
 def ct(rng: random.Random) -> Source:
     """512 x 512 voxels a slice; the distance of slices is up to ten times that of voxels."""
     xy = round(rng.uniform(0.5, 0.98), 2)
-    return Source(
-        "CT volume", (rng.choice((40, 64, 133, 256, 420)), 512, 512), PLANAR, (rng.choice((1, 2.5, 5)), xy, xy)
-    )
+    planes, z = rng.choice((40, 64, 133, 256, 420)), rng.choice((1.0, 2.5, 5.0))
+    return Source("CT volume", (planes, 512, 512), PLANAR, (z, xy, xy))
 
 
 def mri(rng: random.Random) -> Source:

@@ -19,7 +19,11 @@ RANK_TOLERANCE = 1e-6  # of singular values, relative to the largest: taps are r
 DERIVATIVE = {"sobel": 5, "scharr": 5, "prewitt": 5, "diff": 2}  # multiply-adds of one as a separable kernel
 SECOND_DERIVATIVE = {"sobel": 8, "diff": 3}
 SOBEL_MAGNITUDE = 2 * 5 + 2
-PRODUCTS = {torch.float16: 1, torch.bfloat16: 1, torch.uint8: 2}  # of a tap on tensor cores: taps of bytes in two parts
+TENSOR_CORE_PARTS = {
+    torch.float16: 1,
+    torch.bfloat16: 1,
+    torch.uint8: 2,
+}  # of a tap on tensor cores: taps of bytes in two parts
 
 
 def result_of(call: Call) -> tuple[tuple[int, ...], torch.dtype]:
