@@ -43,14 +43,15 @@ class Options:
 
 
 def ours(call: Call, device: str, benchmark: bool = True) -> Candidate:
-    """The call by this library. What it hands to torch runs as the rivals do: no TF32, and cudnn.benchmark."""
+    """The call or gradient by this library. What it hands to torch runs as the rivals do: no TF32, cudnn.benchmark."""
     context = cudnn(False, benchmark) if device == "cuda" else nullcontext
-    return Candidate(OURS, call.bound(device), context=context)
+    own = Candidate(OURS, call.bound(device), context=context)
+    return gradient_of(own) if call.backward else own
 
 
-def wait_for_kernels(call: Callable[..., Any], x: Tensor) -> None:
+def wait_for_kernels(own: Candidate, x: Tensor) -> None:
     """Waits until the call has the kernels that it keeps: the only place that knows how the library compiles."""
-    torch_conv.prepare(call, x)
+    torch_conv.prepare(own.call, own.prepare(x))
 
 
 # ---- the first call --------------------------------------------------------------------------------------------------
@@ -73,12 +74,10 @@ def empty_kernel_cache() -> Iterator[None]:
 
 def first_call(call: Call, device: str) -> float:
     """Seconds from the call to its finished result; the image and the kernel's numbers are there."""
-    candidate = ours(call, device, benchmark=False)
-    if call.backward:
-        candidate = gradient_of(candidate)
-    with candidate.context():
-        x = candidate.prepare(call.image(device))
-        return once(partial(candidate.call, x), device)
+    own = ours(call, device, benchmark=False)
+    with own.context():
+        x = own.prepare(call.image(device))
+        return once(partial(own.call, x), device)
 
 
 def kernels_compiled() -> int:
@@ -98,13 +97,16 @@ def measure(call: Call, options: Options, first: float | None = None) -> dict[st
     buffers = [call.image(device, number) for number in range(count)]
     own = ours(call, device)
     pieces = expected(call, buffers[0])
-    candidates = [own, *(rivals(call, device) if options.rivals else [])]
-    if call.backward:
-        candidates = list(map(gradient_of, candidates))
-    else:
-        wait_for_kernels(own.call, buffers[0])
+    others = rivals(call, device) if options.rivals else []
+    candidates = [own, *(map(gradient_of, others) if call.backward else others)]
+    wait_for_kernels(own, buffers[0])
     run = Run(options, [*copies(device, moved, count), *candidates], buffers, pieces, call.backward)
-    row = facts(call, device) | {"bytes": moved, "resident": fits, "correct": run.check()}
+    row = facts(call, device) | {
+        "plan": plan_of(own, buffers[0]),
+        "bytes": moved,
+        "resident": fits,
+        "correct": run.check(),
+    }
     if not row["correct"]:
         return row | {"error": run.errors[OURS]}
     return row | figures(call, run.times(), options, moved, first) | {"left_out": run.left_out}
@@ -196,13 +198,12 @@ def facts(call: Call, device: str) -> dict[str, Any]:
         "options": {k: str(v) if isinstance(v, torch.dtype) else v for k, v in call.options.items()},
         "tensors": {key: [taps.kind, *taps.shape] for key, taps in call.tensors.items()},
         "backward": call.backward,
-        "plan": plan_of(call, device),
     }
 
 
-def plan_of(call: Call, device: str) -> list[str]:
+def plan_of(own: Candidate, x: Tensor) -> list[str]:
     """The algorithms of the call, a line for each kernel call, as `explain` begins it."""
-    lines = torch_conv.explain(call.bound(device), call.blank(device)).lines
+    lines = torch_conv.explain(own.call, own.prepare(x)).lines
     return list(dict.fromkeys(line.partition(";")[0].partition(" (")[0] for line in lines))
 
 

@@ -118,8 +118,8 @@ def first_calls(calls: Sequence[Call], options: Options, outcome: Outcome, deadl
                 continue
         outcome.first["all_seconds"] = time.perf_counter() - started
         for call in calls:
-            if call.name in firsts and not call.backward:
-                wait_for_kernels(ours(call, device).call, call.blank(device))
+            if call.name in firsts:
+                wait_for_kernels(ours(call, device), call.blank(device))
         outcome.first["steady_after_seconds"] = time.perf_counter() - started
     outcome.first |= {"calls": len(firsts), "kernels_compiled": kernels_compiled() - before}
     torch.cuda.empty_cache()
