@@ -346,7 +346,10 @@ def test_the_summary_says_the_losses_first():
         "steady_after_seconds": 3.0,
         "kernels_compiled": 4,
         "context_seconds": 0.5,
+        "library_seconds": 0.1,
     }
+    assert report.figures(rows)["lost"] == 1
+    assert report.figures(rows)["first_ms"]["median"] == 16.0
     chosen = [(name, dtype) for name, dtype in cells() if name in ("sobel", "laplacian")]
     lines = report.summary(outcome, chosen)
     assert lines[1] == "Lost to a rival: 1 of 3 calls that a rival can do"
@@ -391,6 +394,8 @@ def test_a_run_writes_what_the_report_reads(small_calls, tmp_path, capsys):
     assert written["metadata"]["limits"] == {"bytes": SMALL.bytes, "multiply_adds": SMALL.multiply_adds}
     calls = draw(2, SMALL, families=["sobel", "conv1d"], calls=4)
     assert [row["name"] for row in written["rows"]] == [call.name for call in calls]
+    assert written["summary"]["calls"] == 4 and 0 < written["summary"]["share_percent"]["median"] <= 100
+    assert said.startswith("4 calls of seed 2; multiply-adds: float32 ")
     (document,) = documents.read(file)
     assert (document.form, len(document.rows)) == (documents.TIMED, 4)
     assert refused(capsys, *COMMAND, *options).endswith("exists already; --force replaces it")

@@ -58,9 +58,8 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(f"--minutes must not be negative, got {args.minutes:g}")
     families = names(args.family, draws.cells(args.backward))
     device = device_named(args.device)
-    if device.type == "cuda":
-        torch.cuda.set_device(device.index or 0)
     check_file(args.json, args.force)
+    loading = measure.loading_seconds(device)
     limits = limits_of(device.type)
     calls = draws.draw(args.seed, limits, backward=args.backward, families=families, calls=args.calls)
     if args.list:
@@ -73,12 +72,11 @@ def run(args: argparse.Namespace) -> None:
 
     def save(outcome: running.Outcome) -> None:
         if args.json:
-            found = {"benchmark": "anywhere", "metadata": facts, "first_calls": outcome.first, "rows": outcome.timed}
-            found |= {"wrong": [row for row in outcome.rows if not row["correct"]], "failed": outcome.failed}
-            write_json(args.json, found)
+            write_json(args.json, {"benchmark": "anywhere", "metadata": facts, **outcome.document()})
 
     options = measure.Options(device.type, args.rounds, rates, not args.no_rivals)
-    outcome = running.run(calls, options, 60 * args.minutes or float("inf"), save)
+    print(report.opening(len(calls), args.seed, rates.metadata()), flush=True)
+    outcome = running.run(calls, options, 60 * args.minutes or float("inf"), loading, save)
     cells = [cell for cell in draws.cells(args.backward) if not families or cell[0] in families]
     print("\n".join(report.summary(outcome, cells)))
     if not outcome.right:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -55,6 +56,18 @@ def wait_for_kernels(own: Candidate, x: Tensor) -> None:
 
 
 # ---- the first call --------------------------------------------------------------------------------------------------
+
+
+def loading_seconds(device: torch.device) -> dict[str, float]:
+    """What a process pays once: the CUDA context, and the library's first call of all."""
+    if device.type == "cpu":
+        return {}
+    started = time.perf_counter()
+    torch.cuda.set_device(device.index or 0)
+    image = torch.zeros(8, 8, device=device)
+    torch.cuda.synchronize()
+    context = time.perf_counter() - started
+    return {"context_seconds": context, "library_seconds": once(lambda: torch_conv.sobel(image), device.type)}
 
 
 @contextmanager

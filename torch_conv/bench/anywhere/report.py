@@ -24,6 +24,12 @@ RESIDENT = "in cache"
 HEADING = "share of the floor, time and floor, what binds, the best rival's time over ours, the call"
 
 
+def opening(calls: int, seed: int, rates: dict[str, Any]) -> str:
+    """What is measured, and how fast the machine computes."""
+    known = [f"{name.replace('_', ' ')} {rate['per_second'] / 1e9:.0f} G/s" for name, rate in rates.items() if rate]
+    return f"{counted(calls, 'call')} of seed {seed}; multiply-adds: {', '.join(known)}"
+
+
 def line(row: Row) -> str:
     """A call in one line: the share of its floor, its time, the best rival, and its name."""
     if not row["correct"]:
@@ -163,20 +169,31 @@ def first_calls(rows: Sequence[Row], facts: dict[str, Any]) -> list[str]:
     found = ["", "First calls, beyond a steady one, with an empty kernel cache"]
     if not values:
         return [*found, "  none was measured"]
-    each = {
-        "median": median(values),
-        "p90": percentile(values, 90),
-        "p99": percentile(values, 99),
-        "worst": max(values),
-    }
+    each = of_first_calls(values)
     found.append("  " + ", ".join(f"{name} {duration(1e3 * value)}" for name, value in each.items()))
     found.append(
         f"  {counted(facts['calls'], 'call')} in {facts['all_seconds']:.1f} s, {facts['kernels_compiled']} kernels "
         f"compiled, all calls at steady speed after {facts['steady_after_seconds']:.1f} s; "
-        f"the CUDA context before them took {facts['context_seconds']:.1f} s"
+        f"before them the CUDA context took {facts['context_seconds']:.1f} s, "
+        f"the library's first call of all {facts['library_seconds']:.1f} s"
     )
     slow = sorted((row for row in rows if row["first_ms"] is not None), key=lambda row: -row["first_ms"])[:5]
     found += [f"  {duration(1e3 * row['first_ms']):>9}  {row['name']}" for row in slow]
+    return found
+
+
+def of_first_calls(milliseconds: Sequence[float]) -> dict[str, float]:
+    some = {f"p{n}": percentile(milliseconds, n) for n in (90, 99)}
+    return {"median": median(milliseconds), **some, "worst": max(milliseconds)}
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """The figures of a file of results, for comparisons of runs."""
+    found: dict[str, Any] = {"calls": len(rows), "lost": sum(map(lost, rows))}
+    if rows:
+        found["share_percent"] = dict(zip(("p5", "p25", "median", "p75"), shares(rows), strict=True))
+    if first := [row["first_ms"] for row in rows if row["first_ms"] is not None]:
+        found["first_ms"] = of_first_calls(first)
     return found
 
 

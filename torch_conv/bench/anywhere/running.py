@@ -20,7 +20,7 @@ from torch_conv.bench.anywhere.measure import (
     ours,
     wait_for_kernels,
 )
-from torch_conv.bench.anywhere.report import HEADING, line
+from torch_conv.bench.anywhere.report import HEADING, figures, line
 from torch_conv.bench.common import first_line
 from torch_conv.bench.documents import OURS
 from torch_conv.bench.load import Watch, disturbance
@@ -29,7 +29,6 @@ from torch_conv.bench.running import ABSENT, optional_progress_bar
 from torch_conv.bench.sampling import keep_freed_memory
 
 SAVE_S = 5.0  # between writes of the file
-FAILURES = (RuntimeError, ValueError, TypeError, ImportError, AssertionError)
 
 
 @dataclass
@@ -44,6 +43,13 @@ class Outcome:
     seconds: float = 0.0
     busy: str = ""
 
+    def document(self) -> dict[str, Any]:
+        """What a file of results holds beside the machine's data."""
+        wrong = [row for row in self.rows if not row["correct"]]
+        rows = self.timed
+        found = {"summary": figures(rows), "first_calls": self.first, "rows": rows, "wrong": wrong}
+        return found | {"failed": self.failed, "not_reached": self.not_reached}
+
     @property
     def right(self) -> bool:
         return not self.failed and all(row["correct"] for row in self.rows)
@@ -53,10 +59,16 @@ class Outcome:
         return [row for row in self.rows if row["correct"]]
 
 
-def run(calls: Sequence[Call], options: Options, budget_s: float, save: Callable[[Outcome], None]) -> Outcome:
-    """Measures all calls, or those that are reached within the budget."""
+def run(
+    calls: Sequence[Call],
+    options: Options,
+    budget_s: float,
+    loading: dict[str, float],
+    save: Callable[[Outcome], None],
+) -> Outcome:
+    """Measures all calls, or those that are reached within the budget. `loading` is what the process has paid once."""
     keep_freed_memory()
-    start, watch, outcome = time.perf_counter(), Watch(), Outcome()
+    start, watch, outcome = time.perf_counter(), Watch(), Outcome(first=dict(loading))
     firsts = first_calls(calls, options, outcome, start + budget_s / 2) if options.device == "cuda" else {}
     saved = start
     print(HEADING, flush=True)
@@ -84,7 +96,7 @@ def one(call: Call, options: Options, first: float | None, outcome: Outcome) -> 
     try:
         with nullcontext() if call.backward else torch.inference_mode():
             row = measure(call, options, first)
-    except FAILURES as error:
+    except Exception as error:  # the other calls still count
         outcome.failed[call.name] = first_line(error)
         print(f"FAILED   {call.name}: {first_line(error)}", flush=True)
         return
@@ -101,10 +113,6 @@ def first_calls(calls: Sequence[Call], options: Options, outcome: Outcome, deadl
     Then all kernels are waited for, which says after how long all calls have their steady speed.
     """
     device, firsts = options.device, dict[str, float]()
-    started = time.perf_counter()
-    torch.zeros(1, device=device).add_(1)
-    torch.cuda.synchronize()
-    outcome.first["context_seconds"] = time.perf_counter() - started
     before = kernels_compiled()
     with empty_kernel_cache():
         started = time.perf_counter()
@@ -114,7 +122,7 @@ def first_calls(calls: Sequence[Call], options: Options, outcome: Outcome, deadl
             try:
                 with nullcontext() if call.backward else torch.inference_mode():
                     firsts[call.name] = first_call(call, device)
-            except FAILURES:  # `measure` meets the error again, and says it
+            except Exception:  # `measure` meets the error again, and says it
                 continue
         outcome.first["all_seconds"] = time.perf_counter() - started
         for call in calls:

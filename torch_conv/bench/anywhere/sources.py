@@ -153,7 +153,7 @@ IMAGES: Sequence[tuple[Draw, tuple[torch.dtype, ...]]] = (
     (features, (F32, F16, BF16)),
     (microscopy, (U16, F32, F64, U8)),
     (satellite, (U16, I16, F32, F64)),
-    (scan, (U8, F32, I16)),
+    (scan, (U8, F32, U16)),
     (slices, (I16, F32, F64, U16)),
 )
 VOLUMES: Sequence[tuple[Draw, tuple[torch.dtype, ...]]] = (
