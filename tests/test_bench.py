@@ -22,7 +22,7 @@ def test_the_families_are_listed(capsys):
     assert run("bench") == 0
     *lines, empty, last = capsys.readouterr().out.splitlines()
     assert (empty, last[:36]) == ("", "Measure one: torch-conv bench NAME, ")
-    assert [line.split()[0] for line in lines] == [*NAMES, "ladder", "volume", "scaling"]
+    assert [line.split()[0] for line in lines] == [*NAMES, "anywhere", "ladder", "volume", "scaling"]
     assert all(len(line.split()) > 3 for line in lines)
 
 

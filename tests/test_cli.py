@@ -231,7 +231,11 @@ def test_the_first_words_take_no_torch():
     ]
 
 
-COMMANDS = [[], *([name] for name in TOP), *(["bench", name] for name in ("ladder", "volume", "scaling", *FAMILIES))]
+COMMANDS = [
+    [],
+    *([name] for name in TOP),
+    *(["bench", name] for name in ("anywhere", "ladder", "volume", "scaling", *FAMILIES)),
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -24,6 +24,7 @@ WORK = [
     "filter in.png out.png --filter box --device cpu",
     "bench",
     "bench filter2d --device cpu --list",
+    "bench anywhere --device cpu --calls 2 --list",
     f"bench volume --device cpu --json out.json {SMALL}",
     "bench scaling --devices cpu,cpu --sizes 16 --json out.json",
     "bench ladder --device cpu --table size --image-size 16 --iterations 3 --json out.json",

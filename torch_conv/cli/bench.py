@@ -19,13 +19,13 @@ from torch_conv.bench.pairs import Pair
 from torch_conv.bench.results import Results, as_row, document, import_time, kept_rows, metadata
 from torch_conv.bench.running import measure_all
 from torch_conv.bench.usage import UsageError
-from torch_conv.cli import ladder, scaling, volume
+from torch_conv.cli import anywhere, ladder, scaling, volume
 from torch_conv.cli._images import device_named
 from torch_conv_cli import did_you_mean
 
 LEAST_ROUNDS = QUICK_ROUNDS = 5
 # Benchmarks with options and tables of their own.
-OTHERS = {"ladder": ladder, "volume": volume, "scaling": scaling}
+OTHERS = {"anywhere": anywhere, "ladder": ladder, "volume": volume, "scaling": scaling}
 # (option, fact of a row, default, help)
 CHOICES = {
     "models": (

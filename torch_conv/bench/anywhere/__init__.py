@@ -1,0 +1,1 @@
+"""`torch-conv bench anywhere`: random realistic calls of every function, beside the least time that they can take."""
