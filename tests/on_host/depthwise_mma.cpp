@@ -243,7 +243,7 @@ bool check(const Case& k, Special special) {
   std::string wrong, kernel = "no kernel";
   std::vector<char> first;
   const std::string fast = k.variant, general = fast + "_general";
-  for (const bool in_order : {false, true})
+  for (const bool coarse : {false, true})
     for (const std::string& variant : {fast, general}) {
       if (!wrong.empty()) break;
       const Memory out = image_of(k.n, out_c, h, w, channels, k.out_gap, k.offset);
@@ -257,14 +257,14 @@ bool check(const Case& k, Special special) {
                         .place = {.pad_y = k.pad_y, .pad_x = k.pad_x},
                         .activation = k.activation,
                         .sums = Sums::mma};
-      rounds_coarsely = in_order;
+      coarse_sums = coarse;
       std::string name;
       wrong = run(variant.c_str(), p, name);
       if (!wrong.empty()) break;
       if (variant == fast) kernel = name;
-      if (!in_order) wrong = other_stand_in(p);
+      if (!coarse) wrong = other_stand_in(p);
       if (!wrong.empty()) break;
-      if (!in_order) wrong = other_than_exact(p);
+      if (!coarse) wrong = other_than_exact(p);
       else if (variant == fast) first.assign(out.bytes.begin(), out.bytes.end());
       else wrong = other_bits(first, out.bytes);  // of all memory around the outputs too
     }

@@ -1,5 +1,5 @@
 // Shared by mma.cpp and mma_bits.cpp: images that start anywhere, with no page behind them, and the launch of a plan of
-// MMA. Each program lists its kernels. Every launch is compared with MMA_GENERAL's.
+// MMA. Each program lists its kernels. Every launch is compared with MMA_GENERAL's, first with coarse sums.
 #pragma once
 
 #include <map>
@@ -93,9 +93,10 @@ std::string compare_general(const Direct& p, const Arch& arch) {
   Plan plan{};
   if (const char* no = mma_general_refusal(q, arch)) return no;
   configure_mma_general(q, arch, plan);
-  const auto kernel = p.in.dtype == F
-                          ? (p.taps.narrow ? direct2d_mma_general<half_t, true> : direct2d_mma_general<half_t, false>)
-                          : (p.taps.narrow ? direct2d_mma_general<bhalf_t, true> : direct2d_mma_general<bhalf_t, false>);
+  const bool narrow = p.taps.narrow;
+  const auto halves = narrow ? direct2d_mma_general<half_t, true> : direct2d_mma_general<half_t, false>;
+  const auto bhalves = narrow ? direct2d_mma_general<bhalf_t, true> : direct2d_mma_general<bhalf_t, false>;
+  const auto kernel = p.in.dtype == F ? halves : bhalves;
   std::string wrong =
       on_host::launch_within(mma_general_shared, plan, kernel, mma_general_args(q, plan), ParamTaps::of(q));
   if (wrong.empty()) wrong = on_host::other_bits(q.out, p.out, get);
@@ -113,11 +114,15 @@ std::string launch(const Kernels& kernels, const Direct& p, std::string& name) {
   if (!kernels.contains(name)) return "no such kernel here";
   const MmaShape s = mma_shape(p);
   const Image rows = as_rows(p.in, s.channels);
-  on_host::votes = 0;
-  std::string wrong = on_host::launch_within(
-      mma_shared, plan, kernels.at(name), tma::map_of(rows, s.box_w() / s.pack(), s.box_h(), 2 * s.pack()),
-      mma_args(p, plan), ParamTaps::of(p));
-  return wrong.empty() ? compare_general(p, arch) : wrong;
+  const TensorMap map = tma::map_of(rows, s.box_w() / s.pack(), s.box_h(), 2 * s.pack());
+  std::string wrong;
+  for (const bool coarse : {true, false}) {
+    coarse_sums = coarse, on_host::votes = 0;
+    if (wrong.empty())
+      wrong = on_host::launch_within(mma_shared, plan, kernels.at(name), map, mma_args(p, plan), ParamTaps::of(p));
+    if (wrong.empty()) wrong = compare_general(p, arch);
+  }
+  return wrong;
 }
 
 bool report(const std::string& name, const Case& k, const std::string& wrong) {

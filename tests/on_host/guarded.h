@@ -30,8 +30,8 @@ std::span<char> guarded_memory(int64_t bytes, T value) {
 // An image in memory of its own, full of `value`, with the strides of `x`. It starts at the same place of 16 bytes.
 template <typename Image, typename T>
 Image image_like(const Image& x, T value) {
-  const int64_t last = (x.n - 1) * x.stride_n + (x.c - 1) * x.stride_c + (x.h - 1) * x.stride_h + (x.w - 1) * x.stride_w;
-  const int64_t bytes = (last + 1) * size_of(x.dtype);
+  const int64_t last_plane = (x.n - 1) * x.stride_n + (x.c - 1) * x.stride_c;
+  const int64_t bytes = (last_plane + (x.h - 1) * x.stride_h + (x.w - 1) * x.stride_w + 1) * size_of(x.dtype);
   const std::span<char> memory = guarded_memory(bytes + 16, value);
   char* const start = memory.data() + memory.size() - bytes;
   Image like = x;

@@ -1,6 +1,6 @@
 // separable2d's MMA as its plan launches it, on the host, against sums in float64; and the bits of segments, and of
-// MMA_GENERAL. A program defines BYTES and tries the kernels of bytes or those of 16 bits: together they take a compiler
-// too long.
+// MMA_GENERAL, first with coarse sums. A program defines BYTES and tries the kernels of bytes or those of 16 bits:
+// together they take a compiler too long.
 #pragma once
 
 #include <array>
@@ -257,15 +257,19 @@ std::string launch(const Separable& p, std::string& name, int segment) {
   name = plan.kernels[0].name;
   const auto& kernels = s.channels > 1 ? kHwcKernels : kKernels;
   if (!kernels.contains(name)) return "no such kernel here";
-  on_host::votes = 0;
   PassTaps taps{};
   taps.x = {p.taps_x.data, 0, p.taps_x.stride_n, p.taps_x.stride_c};
   taps.y = {p.taps_y.data, 0, p.taps_y.stride_n, p.taps_y.stride_c};
   const Image in = as_rows(p.in, s.channels);
-  const std::string wrong =
-      on_host::launch_within(separable_mma_shared, plan, kernels.at(name), tma::rows_map_of(in, s.box_h()),
-                             tma::rows_map_of(p.out, 16), band_args(p, plan, taps));
-  return wrong.empty() ? compare_general(p, arch, segment, taps) : wrong;
+  std::string wrong;
+  for (const bool coarse : {true, false}) {
+    coarse_sums = coarse, on_host::votes = 0;
+    if (wrong.empty())
+      wrong = on_host::launch_within(separable_mma_shared, plan, kernels.at(name), tma::rows_map_of(in, s.box_h()),
+                                     tma::rows_map_of(p.out, 16), band_args(p, plan, taps));
+    if (wrong.empty()) wrong = compare_general(p, arch, segment, taps);
+  }
+  return wrong;
 }
 
 using Taps2 = std::array<std::vector<float>, 2>;  // of x and y

@@ -1,19 +1,24 @@
 // Products as the PTX ISA's "Matrix Fragments for mma.m16n8k16 with floating point type" has them: what row and column
 // every register of a lane is. Written without a look at the kernels' own maps. Hardware does not say in which order it
-// sums. Here products are summed in the order of k from 0, one rounding each, then added to the sum: bits show which
-// products an mma has, and where.
+// sums. Here a tree over k sums the products, which are then added to the sum: bits show which products an mma has, and
+// where. Results of 16 bits hide most of a sum's bits, unless sums are coarse.
 #pragma once
 
 #include "core/cuda/device.cuh"
 
 namespace torch_conv {
 
-// Whether a sum is rounded to 8 bits after every product. Then bits also show a wrong order of few products.
-inline bool rounds_coarsely = false;
+inline bool coarse_sums = false;  // with 11 bits
 
-inline float plus_product(float sum, float a, float b) {
-  sum += a * b;  // the product is exact
-  return rounds_coarsely ? to_acc<float>(from_acc<bhalf_t>(sum)) : sum;
+inline float added(float a, float b) {
+  const float sum = a + b;
+  if (!coarse_sums || !std::isfinite(sum)) return sum;
+  unsigned bits;
+  memcpy(&bits, &sum, 4);
+  bits = (bits + 0x1000) & ~0x1fff;
+  float rounded;
+  memcpy(&rounded, &bits, 4);
+  return rounded;
 }
 
 // As numbers: on many a host a function converts halves.
@@ -39,14 +44,16 @@ void mma_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) 
   __syncwarp();
   for (int i = 0; i < 4; ++i) {
     const int row = lane / 4 + (i < 2 ? 0 : 8), column = lane % 4 * 2 + i % 2;
-    float total = 0;
+    float products[16];  // each is exact
     for (int k = 0; k < 16; ++k) {
       const int a_register = (row >= 8 ? 1 : 0) + (k >= 8 ? 2 : 0);
       const float left = all.a[row % 8 * 4 + k % 8 / 2][a_register][k % 2];
       const float right = all.b[column * 4 + k % 8 / 2][k >= 8 ? 1 : 0][k % 2];
-      total = plus_product(total, left, right);
+      products[k] = left * right;
     }
-    sum[i] += total;
+    for (int count = 8; count > 0; count /= 2)
+      for (int k = 0; k < count; ++k) products[k] = added(products[2 * k], products[2 * k + 1]);
+    sum[i] = added(sum[i], products[0]);
   }
   __syncwarp();
 }

@@ -24,9 +24,9 @@ void sparse_mma(float (&to)[4], const float (&from)[4], const unsigned (&weight)
       const int k = kept / 2 * 4 + kept % 2 * 2 + (row >= 8 ? 1 : 0);  // of the two that are kept of four
       const float left = all.a[row % 8 * 4 + kept % 8 / 2][(row >= 8 ? 1 : 0) + (kept >= 8 ? 2 : 0)][kept % 2];
       const float right = all.b[column * 4 + k % 8 / 2][k / 8][k % 2];
-      total = plus_product(total, left, right);
+      total = added(total, left * right);
     }
-    to[i] = from[i] + total;
+    to[i] = added(from[i], total);
   }
   __syncwarp();
 }
