@@ -43,7 +43,13 @@ settings.load_profile("suite")
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A variable of the shell must not change the tests.
-for name in ("TORCH_CONV_VARIANT", "TORCH_CONV_NO_TMA", "TORCH_CONV_NO_GRAPH", "TORCH_CONV_EXPLAIN_FOR"):
+for name in (
+    "TORCH_CONV_VARIANT",
+    "TORCH_CONV_NO_TMA",
+    "TORCH_CONV_NO_GRAPH",
+    "TORCH_CONV_EXPLAIN_FOR",
+    "TORCH_CONV_COMPILE",
+):
     os.environ.pop(name, None)
 
 
