@@ -35,6 +35,12 @@ CALLS = {
     "depthwise conv2d": lambda at: torch_conv.conv2d(
         at(image(2, 8, 20, 24)), at(taps(8, 1, 4, 5)), groups=8, padding=2, activation="silu"
     ),
+    "gaussian_gradient_magnitude3d": lambda at: torch_conv.gaussian_gradient_magnitude3d(
+        at(image(1, 1, 20, 40, 48, dtype=HALF)), sigma=0.5
+    ),
+    "causal_conv1d_update": lambda at: torch_conv.causal_conv1d_update(
+        at(image(2, 8, dtype=HALF)), at(image(2, 8, 4, dtype=HALF)), at(taps(8, 4))
+    ),
     "causal_conv1d": lambda at: torch_conv.causal_conv1d(at(image(2, 8, 96)), at(taps(8, 3))),
 }
 # Calls on tensor cores. The sums of no chain have their bits.

@@ -49,6 +49,8 @@ for name in (
     "TORCH_CONV_NO_GRAPH",
     "TORCH_CONV_EXPLAIN_FOR",
     "TORCH_CONV_COMPILE",
+    "TORCH_CONV_COMPILE_THREADS",
+    "TORCH_CONV_NO_NVRTC",
 ):
     os.environ.pop(name, None)
 

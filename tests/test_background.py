@@ -11,9 +11,10 @@ from pathlib import Path
 import plan_sweep
 import pytest
 from background_calls import CALLS, ON_TENSOR_CORES, PLANES, image, taps
-from kernel_files import COLUMN, OPS, ROOT, run_python, state
+from kernel_files import COLUMN, OPS, ROOT, report, run_python, state
 
 import torch_conv
+from torch_conv.dispatch.query import answer_text
 
 # ---- Threads that compile, without a GPU ----------------------------------------------------------------------------
 
@@ -80,11 +81,34 @@ import os
 ready(first, second)
 child = os.fork()
 if child == 0:
-    sys.exit(ops._finish_compiling())
+    sys.exit(ops._finish_compiling() + ready(second) + ops._finish_compiling() + 1 - ready(second))
 print(os.waitpid(child, 0)[1], ops._finish_compiling(), ready(first, second))
 """
     )
     assert run_python(code, TORCH_CONV_CACHE=str(tmp_path)).split() == ["0", "0", "2"]
+
+
+def test_settings_hold_for_kernels_that_wait(compiler):
+    code = (
+        REQUEST
+        + """
+import os
+ready(first, second)
+os.environ["TORCH_CONV_COMPILE"] = "never"
+os.environ["TORCH_CONV_NVRTC_FLAGS"] = "--no-such-option"
+ops._finish_compiling()
+del os.environ["TORCH_CONV_COMPILE"], os.environ["TORCH_CONV_NVRTC_FLAGS"]
+print(ready(first, second))
+"""
+    )
+    assert run_python(code, TORCH_CONV_CACHE="0", TORCH_CONV_COMPILE_THREADS="1") == "2\n"
+
+
+def test_capabilities_have_kernels_of_their_own(compiler, tmp_path):
+    code = REQUEST + "for i in range(2):\n    print(*[ops._compile_in_background(c, [first]) for c in (80, 90)])"
+    code += "\n    ops._finish_compiling()"
+    assert run_python(code, TORCH_CONV_CACHE=str(tmp_path)) == "0 0\n1 1\n"
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_threads_have_low_priority(compiler):
@@ -128,12 +152,12 @@ def test_a_process_waits_for_another_one_that_compiles_its_kernel(compiler, tmp_
 # ---- Settings -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variable", [{"TORCH_CONV_COMPILE": "never"}, {"TORCH_CONV_NO_NVRTC": "1"}])
-def test_without_a_compiler_nothing_is_compiled(variable):
+@pytest.mark.parametrize(("name", "value"), [("TORCH_CONV_COMPILE", "never"), ("TORCH_CONV_NO_NVRTC", "1")])
+def test_without_a_compiler_nothing_is_compiled(name, value):
     code = REQUEST + "print(ready(first), ops._finish_compiling(), ready(first))\nprint(ops._store_report()[0])"
-    numbers, line = run_python(code, TORCH_CONV_CACHE="0", **variable).splitlines()
+    numbers, line = run_python(code, TORCH_CONV_CACHE="0", **{name: value}).splitlines()
     assert numbers == "0 0 0"
-    assert line == "compiler: none (TORCH_CONV_COMPILE is never)"
+    assert line == f"compiler: none ({name} is {value})"
 
 
 def test_other_settings_are_refused(monkeypatch):
@@ -150,8 +174,10 @@ NOTE = "; until it is compiled, by "
 
 
 @pytest.fixture
-def planned(monkeypatch, tmp_path):
+def planned(compiler, monkeypatch, tmp_path):
     """Explains a call for a GPU that is not there, whose cache is empty: the lines of its plans."""
+    if not any(line.endswith("kernels for sm_90") for line in report()):
+        pytest.skip("no kernels are built ahead for compute capability 9.0")
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
     monkeypatch.setenv("TORCH_CONV_COMPILE", "background")
     monkeypatch.setenv("TORCH_CONV_CACHE", str(tmp_path))
@@ -173,16 +199,25 @@ def test_a_stand_in_has_the_bits_of_its_plan(planned, name):
     assert "mma_general" in line[line.index(NOTE) :]
 
 
+def test_a_gradient_of_a_weight_has_a_stand_in(planned):
+    maps = image(2, 8, 20, 24)
+    answer = OPS._weight_gradient_query("explain", maps, maps, [3, 5], [1, 1], [1, 2])
+    assert NOTE + "weight_gradient/general" in answer_text(answer)
+
+
 def test_no_call_waits(planned):
     """Every 40th call of the sweep of plans."""
-    waiting = []
+    explained, waiting = [], []
     for name, (draw_call, count) in plan_sweep.FUNCTIONS.items():
         for number in range(0, count, 40):
             call = plan_sweep.Described(name)
             draw_call(plan_sweep.Draw(f"{name} {number}"), call)
             with suppress(ValueError, TypeError):  # some draws are refused
-                waiting += [call.text for line in plan_sweep.lines(name, call) if "waits for the compiler" in line]
+                lines = plan_sweep.lines(name, call)
+                explained += lines
+                waiting += [call.text for line in lines if "waits for the compiler" in line]
     assert waiting == []
+    assert len(explained) > 200 and sum(NOTE in line for line in explained) > 40
 
 
 def test_a_stand_in_that_takes_longer_than_the_compiler_is_refused(planned):
@@ -218,6 +253,7 @@ def test_other_settings_have_no_stand_in(planned, monkeypatch, mode):
 
 ON_GPU = f"""
 sys.path.insert(0, {str(Path(__file__).parent)!r})
+import re
 from background_calls import CALLS, ON_TENSOR_CORES, image, taps
 at = lambda tensor: tensor.to("cuda")
 """
@@ -238,13 +274,17 @@ for name, call in {family}.items():
     later = call(at)
     same = torch.equal(first, later) and torch.equal(again, later) and torch.equal(call(at), later)
     stood_in = "until it is compiled" in first_plan and "compiled" not in later_plan
-    print(name, stood_in, same, sep=": ")
+    wanted = set(re.findall(r"; kernel ([^;]+)", later_plan))
+    loaded = set(line[8:].rpartition(", ")[0] for line in torch.ops.torch_conv._store_report())
+    repeated = torch.ops.torch_conv._repeated_calls()
+    call(at)
+    print(name, stood_in, same, wanted <= loaded, torch.ops.torch_conv._repeated_calls() - repeated, sep=": ")
 """
     )
-    output = run_python(code, TORCH_CONV_CACHE=str(tmp_path), TORCH_CONV_COMPILE="background").splitlines()
-    names = [line.split(": ")[0] for line in output]
-    assert output == [f"{name}: True: True" for name in names]
-    assert len(set(names)) == len(names) > 0
+    settings = {"TORCH_CONV_COMPILE": "background", "TORCH_CONV_EXPLAIN_KERNELS": "1"}
+    output = run_python(code, TORCH_CONV_CACHE=str(tmp_path), **settings).splitlines()
+    names = CALLS if family == "CALLS" else ON_TENSOR_CORES
+    assert output == [f"{name}: True: True: True: 1" for name in names]
 
 
 @pytest.mark.cuda
@@ -253,6 +293,7 @@ def test_a_capture_waits_for_its_kernel(cuda, compiler, tmp_path):
         ON_GPU
         + """
 x, window = at(image(2, 3, 60, 96)), taps(7, 12)
+print("until it is compiled" in str(torch_conv.explain(torch_conv.filter2d, x, window)))
 expected = torch_conv.filter2d(x, window)  # recorded on a stand-in
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
@@ -263,4 +304,4 @@ print(len(loaded), torch.equal(result, expected))
 """
     )
     output = run_python(code, TORCH_CONV_CACHE=str(tmp_path), TORCH_CONV_COMPILE="background")
-    assert output.split() == ["1", "True"]
+    assert output.split() == ["True", "1", "True"]

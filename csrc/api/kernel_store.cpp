@@ -30,7 +30,7 @@ std::string ptxas(int64_t capability, std::string line) {
   std::vector<std::string> files;
   const auto kernels = kernels_of({line}, files);
   std::string report;
-  cuda::compile(kernels[0], int(capability), cuda::compile_flags(), &report);
+  cuda::compile(kernels[0], cuda::target_of(kernels[0], int(capability)), cuda::compile_flags(), &report);
   return report;
 }
 
@@ -46,9 +46,11 @@ int64_t compile_in_background(int64_t capability, std::vector<std::string> lines
   return ready;
 }
 
-// Waits until no thread compiles. `drop`: only for compilations that have begun, and no later ones begin.
+// Waits until no thread compiles, and returns 0. `drop`: only for compilations that have begun, and no later ones
+// begin.
 int64_t finish_compiling(bool drop) {
-  drop ? stop_background() : finish_background();
+  if (drop) stop_background();
+  else finish_background();
   return tasks_in_background();
 }
 

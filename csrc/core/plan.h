@@ -120,8 +120,8 @@ struct Arch {
   bool bulk_copy;           // bulk tensor copies (TMA) may be used: Hopper on, the driver has them, not forced off
   // Whether the kernel store can load this kernel. Null: the store can load every kernel.
   bool (*offers)(const Kernel&, const Arch&) = nullptr;
-  // Null, or Plan::bits: only variants with these bits serve, and the first of them is taken, however slow.
-  const char* bits = nullptr;
+  const char* bits = nullptr;  // null, or Plan::bits: only variants with these bits serve
+  bool any_speed = false;      // the first variant that serves is taken, whatever the tuning rules say
 };
 
 // A variant of a kernel family. A family's list has its preferred variants first.
@@ -156,7 +156,7 @@ Plan choose(const Candidate<Problem> (&candidates)[count], const Problem& p, con
     const bool other_sums = needs_mma && candidate.sums != Sums::mma;
     if (other_sums && !*pinned && count > 1) continue;  // a plan reports only the refusals on tensor cores
     const char* no = other_sums ? "no tensor cores" : candidate.refusal(p, arch);
-    if (!no && !*pinned && !arch.bits && candidate.is_slower) no = candidate.is_slower(p, arch);
+    if (!no && !*pinned && !arch.any_speed && candidate.is_slower) no = candidate.is_slower(p, arch);
     if (!no) {
       Plan plan = base;
       plan.variant = candidate.variant, plan.bits = candidate.bits();
@@ -171,7 +171,7 @@ Plan choose(const Candidate<Problem> (&candidates)[count], const Problem& p, con
       }
       no = "its kernel is not built ahead and there is no compiler (NVRTC)";
     }
-    // Another variant has the same bits and is refused for the same reason.
+    // General variants of others are there for calls whose kernel is not compiled yet; plans do not speak of them.
     if (!candidate.bits_of || *pinned) refused.push_back({candidate.variant, no});
   }
   Plan none = base;

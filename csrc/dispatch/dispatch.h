@@ -34,7 +34,8 @@ void run(Call& call, const Target& target, const Combine& problem);
 void run(Call& call, const Target& target, const CausalConv& problem);
 void run(Call& call, const Target& target, const CausalUpdate& problem);
 
-// Refuses the call if no variant serves a chain that is `wanted`.
+// False, without a launch: the fused kernel family does not serve the chain, or its kernel is not compiled yet. Refuses
+// the call if no variant serves a chain that is `wanted`.
 bool run_in_one_launch(Call& call, const Target& target, const Fused& problem);
 
 // `in` is the tensor of p.in. Runs separable filters, one pass an axis. The separable kernel family filters images.

@@ -130,11 +130,11 @@ std::shared_ptr<const Plan> plan_for_now(Call& call, const Target& target, const
   return plan;
 }
 
-// What an explanation says of the first call.
+// The note of `explain` on the first call.
 template <typename Problem>
 std::string note_on_first_call(const Call& call, const Target& target, const Decision<Problem>& d,
                                bool has_other_launches) {
-  if (!lacks_kernels(call, target, d)) return "";
+  if (call.purpose != Purpose::explain || !lacks_kernels(call, target, d)) return "";
   if (const auto plan = stand_in(target, d.problem, *d.plan, d.plan_cuda))
     return std::string("; until it is compiled, by ") + plan->algorithm + "/" + plan->variant;
   const bool others = has_other_launches && d.plan->bits == kChainBits;
@@ -171,16 +171,17 @@ void launch_plan(Call& call, const Target& target, Decision<Problem> d, std::sha
 // Runs or explains a decision whose family serves its problem.
 template <typename Problem>
 void launch(Call& call, const Target& target, const Decision<Problem>& d) {
-  const std::string note = call.runs() ? "" : note_on_first_call(call, target, d, false);
+  const std::string note = note_on_first_call(call, target, d, false);
   launch_plan(call, target, d, plan_for_now(call, target, d), note);
 }
 
-// The same for a caller that has other launches with the same bits. False: these shall run, because the family does not
-// serve the problem, or because its kernels are not compiled yet. The next plan that is explained has the refusals.
+// The same for a caller that has other launches with the same bits. False: the caller runs these, because the family
+// does not serve the problem, or because its kernels are not compiled yet. The next plan that is explained has the
+// refusals.
 template <typename Problem>
 bool launch_if_served(Call& call, const Target& target, const Decision<Problem>& d) {
   if (!d.serves()) return note_refusals(call, *d.plan), false;
-  const std::string note = call.runs() ? "" : note_on_first_call(call, target, d, true);
+  const std::string note = note_on_first_call(call, target, d, true);
   const std::shared_ptr<const Plan> plan = plan_for_now(call, target, d, true);
   if (plan) launch_plan(call, target, d, plan, note);
   return plan != nullptr;

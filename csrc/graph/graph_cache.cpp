@@ -8,6 +8,7 @@
 
 #include "core/fork_mutex.h"
 #include "graph/environment.h"
+#include "graph/stand_in.h"
 #include "tensors/images.h"
 
 namespace torch_conv {
@@ -137,8 +138,11 @@ std::shared_ptr<const LaunchGraph> graph_of_number(int64_t number, const std::ve
   return graph && graph->fits(given) && graph->guards_hold(given) ? graph : nullptr;
 }
 
-std::vector<Tensor> run_recorded(Call& call, const Signature& signature,
-                                 const std::function<std::vector<Tensor>()>& first) {
+namespace {
+
+// Replays the call's graph, or runs the call and records it.
+std::vector<Tensor> replay_or_record(Call& call, const Signature& signature,
+                                     const std::function<std::vector<Tensor>()>& first) {
   GraphCache& cache = graph_cache();
   if (const auto known = cache.find(signature.text())) {
     if (known->empty() || !out_overlaps_nothing(call, signature.tensors())) return first();
@@ -147,20 +151,26 @@ std::vector<Tensor> run_recorded(Call& call, const Signature& signature,
       return graph->replay(signature.tensors());
     }
   }
-  {
-    const auto graph = std::make_shared<LaunchGraph>(signature.tensors());
-    call.graph = graph.get();
-    try {
-      const std::vector<Tensor> results = first();
-      call.graph = nullptr;
-      cache.insert(signature.text(), graph->finish(results) ? graph : nullptr);
-      return results;
-    } catch (const OutOfMemory&) {
-      call.graph = nullptr;
-    }
+  const auto graph = std::make_shared<LaunchGraph>(signature.tensors());
+  call.graph = graph.get();
+  const std::vector<Tensor> results = first();
+  call.graph = nullptr;
+  cache.insert(signature.text(), graph->finish(results) ? graph : nullptr);
+  return results;
+}
+
+}  // namespace
+
+// A second attempt records nothing, because a recording holds all scratch until the end of the call. It takes no
+// stand-ins, which may need more scratch.
+std::vector<Tensor> run_recorded(Call& call, const Signature& signature,
+                                 const std::function<std::vector<Tensor>()>& first) {
+  try {
+    return replay_or_record(call, signature, first);
+  } catch (const OutOfMemory&) {
+    if (!call.graph && !compiles_in_background()) throw;
   }
-  // Without recording, which holds all scratch until the end of the call, and without stand-ins, which may need more.
-  call.waits = true;
+  call.graph = nullptr, call.waits = true;
   return first();
 }
 

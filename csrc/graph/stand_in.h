@@ -6,6 +6,9 @@
 //     replay      a guard accepts the recorded stand-in until the kernels are compiled; then the call is planned anew
 #pragma once
 
+#include <algorithm>
+#include <memory>
+
 #include "graph/call.h"
 #include "graph/launch_graph.h"
 #include "runtime/compiler.h"
@@ -18,9 +21,15 @@ inline bool all_ready(const Plan& plan, const Arch& arch) {
                      [&](const Kernel& kernel) { return cuda::is_ready(kernel, arch); });
 }
 
-// A stand-in that takes longer than the compiler is not worth its launch. The slowest stand-ins compute 2e12 flops a
-// second (direct2d GENERAL, float32: 4e12, one NVIDIA H200), and a compilation takes half a second.
-constexpr double kMostFlopsOfStandIn = 1e12;
+// Estimated seconds of a stand-in, from the slowest ones on one NVIDIA H200: 2e12 flops a second with 132
+// multiprocessors (direct2d GENERAL, float32: 4e12).
+inline double seconds_of_stand_in(const Plan& plan, const Arch& arch) {
+  const double flops_per_second = 2e12 * arch.multiprocessors / 132;
+  return std::max(plan.flops / flops_per_second, plan.launches * plan.bytes / arch.bytes_per_second);
+}
+
+// A compilation takes about so long. A stand-in that takes longer is not worth its launch.
+constexpr double kSecondsOfCompilation = 0.5;
 
 // Another plan with the same bits over kernels that are ready, or null.
 template <typename Problem>
@@ -29,14 +38,17 @@ std::shared_ptr<const Plan> stand_in(const Target& target, const Problem& p, con
   Arch arch = target.arch();
   arch.offers = cuda::is_ready, arch.bits = wanted.bits;
   Plan plan = plan_cuda(p, arch, "");
-  const bool serves = plan.variant && plan.flops <= kMostFlopsOfStandIn;
+  if (!plan.variant) arch.any_speed = true, plan = plan_cuda(p, arch, "");
+  const bool serves = plan.variant && seconds_of_stand_in(plan, arch) <= kSecondsOfCompilation;
   return serves ? std::make_shared<const Plan>(std::move(plan)) : nullptr;
 }
 
-// Whether a call may launch other kernels than its plan's. A capture keeps its kernels, so that it waits for the best.
-// Ranks and shards agree on launches, so that calls on shards wait, too.
+inline bool compiles_in_background() { return cuda::compile_mode() == cuda::CompileMode::background; }
+
+// Whether a call may launch other kernels than its plan's. A capture keeps its kernels, so it waits for its own.
+// Launches for shards belong together, so calls on shards wait, too.
 inline bool takes_stand_ins(const Call& call, const Target& target) {
-  return target.cuda() && !call.on_shards && !call.waits && cuda::compilation() == cuda::Compilation::background &&
+  return target.cuda() && !call.on_shards && !call.waits && compiles_in_background() &&
          !(target.input().is_cuda() && cuda::capturing(target.input().get_device_index()));
 }
 
@@ -46,7 +58,7 @@ inline void compile_meanwhile(Call& call, const Target& target, const std::share
   for (const Kernel& kernel : wanted->kernels) cuda::compile_in_background(kernel, target.arch());
   if (!call.graph) return;
   call.graph->guard([wanted, arch = target.arch(), device = target.input().get_device_index()](const auto&) {
-    return !all_ready(*wanted, arch) && !cuda::capturing(device);
+    return compiles_in_background() && !all_ready(*wanted, arch) && !cuda::capturing(device);
   });
 }
 

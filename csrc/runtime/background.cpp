@@ -27,18 +27,20 @@ int most_threads() {
 
 class Pool {
  public:
-  void add(std::function<void()> task) {
+  bool add(std::function<void()> task) {
     const std::lock_guard lock(mutex_);
     forget_parent();
-    if (stopped_) return;
+    if (stopped_) return false;
     tasks_.push_back(std::move(task));
-    if (idle_ >= int(tasks_.size()) || threads_ >= most_threads()) return changed_->notify_all();
+    changed_->notify_all();
+    if (idle_ >= int(tasks_.size()) || threads_ >= most_threads()) return true;
     try {
       std::thread([this] { work(); }).detach();
       ++threads_;
     } catch (const std::system_error&) {  // no more threads
-      if (threads_ == 0) tasks_.clear();
+      if (threads_ == 0) tasks_.pop_back();
     }
+    return threads_ > 0;
   }
 
   int count() {
@@ -100,10 +102,10 @@ Pool& pool() {
 }  // namespace
 
 // NVRTC must not run while the process destroys NVRTC's static objects.
-void run_in_background(std::function<void()> task) {
+bool run_in_background(std::function<void()> task) {
   static const int watched = std::atexit(stop_background);
   (void)watched;
-  pool().add(std::move(task));
+  return pool().add(std::move(task));
 }
 
 int tasks_in_background() { return pool().count(); }

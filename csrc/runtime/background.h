@@ -5,9 +5,10 @@
 
 namespace torch_conv {
 
-// Runs a task on one of few threads, in the order of the requests. Tasks must not throw. A child of fork() has no
-// tasks of its parent. The end of the process drops tasks that have not begun and waits for the others.
-void run_in_background(std::function<void()> task);
+// Runs a task on one of few threads, in the order of the requests. Tasks must not throw. False: there can be no thread.
+// A child of fork() has no tasks of its parent. The end of the process drops tasks that have not begun and waits for
+// the others.
+bool run_in_background(std::function<void()> task);
 
 // Tasks that run or wait to run.
 int tasks_in_background();

@@ -132,26 +132,27 @@ struct Program {
 
 }  // namespace
 
-Compilation compilation() {
+CompileMode compile_mode() {
   const char *mode = std::getenv("TORCH_CONV_COMPILE"), *off = std::getenv("TORCH_CONV_NO_NVRTC");
   const std::string_view asked = mode ? mode : "";
-  if (asked == "never" || (asked.empty() && off && off == std::string_view("1"))) return Compilation::never;
-  if (asked == "background") return Compilation::background;
-  if (asked.empty() || asked == "wait") return Compilation::wait;
+  if (asked == "never" || (asked.empty() && off && off == std::string_view("1"))) return CompileMode::never;
+  if (asked == "background") return CompileMode::background;
+  if (asked.empty() || asked == "wait") return CompileMode::wait;
   throw std::runtime_error("torch_conv: TORCH_CONV_COMPILE must be 'background', 'wait' or 'never', got '" +
                            std::string(asked) + "'");
 }
 
 const std::string& compiler_version(std::string* why) {
   static const std::string none;
-  const bool never = compilation() == Compilation::never;
-  if (why) *why = never ? "TORCH_CONV_COMPILE is never" : "NVRTC was not found";
+  const bool never = compile_mode() == CompileMode::never;
+  const char* setting = std::getenv("TORCH_CONV_COMPILE") ? "TORCH_CONV_COMPILE is never" : "TORCH_CONV_NO_NVRTC is 1";
+  if (why) *why = never ? setting : "NVRTC was not found";
   return never ? none : nvrtc().release;
 }
 
 const std::vector<int>& compiled_capabilities() {
   static const std::vector<int> none;
-  return compilation() == Compilation::never ? none : nvrtc().compiles_for;
+  return compile_mode() == CompileMode::never ? none : nvrtc().compiles_for;
 }
 
 std::optional<Target> target_for(int capability) {
@@ -173,15 +174,24 @@ std::string compile_flags() {
   return flags;
 }
 
-Binary compile(const Kernel& kernel, int capability, const std::string& flags, std::string* report) {
-  const auto fail = [&](const std::string& why) {
-    throw std::runtime_error("torch_conv: kernel " + kernel.name + " cannot be compiled: " + why);
-  };
+namespace {
+
+[[noreturn]] void fail(const Kernel& kernel, const std::string& why) {
+  throw std::runtime_error("torch_conv: kernel " + kernel.name + " cannot be compiled: " + why);
+}
+
+}  // namespace
+
+Target target_of(const Kernel& kernel, int capability) {
   std::string why;
-  if (compiler_version(&why).empty()) fail(why);
-  const Nvrtc& n = nvrtc();
+  if (compiler_version(&why).empty()) fail(kernel, why);
   const std::optional<Target> target = target_for(capability);
-  if (!target) fail("compute capability " + capability_text(capability) + " is too low");
+  if (!target) fail(kernel, "compute capability " + capability_text(capability) + " is too low");
+  return *target;
+}
+
+Binary compile(const Kernel& kernel, const Target& target, const std::string& flags, std::string* report) {
+  const Nvrtc& n = nvrtc();
   std::vector<const char*> names, texts;
   for (const SourceFile* file : sources_of(kernel.file)) names.push_back(file->name), texts.push_back(file->text);
   // NVRTC looks up names and their arguments at global scope.
@@ -190,10 +200,10 @@ Binary compile(const Kernel& kernel, int capability, const std::string& flags, s
   Program program;
   if (n.create(&program.handle, source.c_str(), "kernel.cu", int(names.size()), texts.data(), names.data()) != 0 ||
       n.add_name(program.handle, name.c_str()) != 0)
-    fail("NVRTC takes no program");
+    fail(kernel, "NVRTC takes no program");
 
-  std::vector<std::string> options{std::string("--gpu-architecture=") + (target->ptx ? "compute_" : "sm_") +
-                                   std::to_string(target->capability)};
+  std::vector<std::string> options{std::string("--gpu-architecture=") + (target.ptx ? "compute_" : "sm_") +
+                                   std::to_string(target.capability)};
   std::istringstream words(flags);
   for (std::string word; words >> word;) options.push_back(word);
   if (report) options.push_back("--ptxas-options=-v");
@@ -204,17 +214,17 @@ Binary compile(const Kernel& kernel, int capability, const std::string& flags, s
   n.log_size(program.handle, &size);
   std::string log(size, '\0');
   if (size > 0) n.log(program.handle, log.data());
-  if (status != 0) fail(first_error(log));
+  if (status != 0) fail(kernel, first_error(log));
   if (report) *report = log;
 
   const char* symbol = nullptr;
   Binary binary;
-  const auto size_of_code = target->ptx ? n.ptx_size : n.code_size;
+  const auto size_of_code = target.ptx ? n.ptx_size : n.code_size;
   if (n.lowered(program.handle, name.c_str(), &symbol) != 0 || size_of_code(program.handle, &size) != 0)
-    fail("NVRTC gives no code");
+    fail(kernel, "NVRTC gives no code");
   binary.symbol = symbol;
   binary.code.resize(size);
-  if ((target->ptx ? n.ptx : n.code)(program.handle, binary.code.data()) != 0) fail("NVRTC gives no code");
+  if ((target.ptx ? n.ptx : n.code)(program.handle, binary.code.data()) != 0) fail(kernel, "NVRTC gives no code");
   return binary;
 }
 

@@ -18,9 +18,10 @@ struct Binary {
 
 // A call whose kernel is neither built ahead nor compiled yet: the call runs on other kernels with the same bits while
 // threads compile its own, it waits for the compiler, or the kernel counts as missing.
-enum class Compilation { background, wait, never };
-// The value of TORCH_CONV_COMPILE. TORCH_CONV_NO_NVRTC=1 is the old name of `never`. Throws for any other value.
-Compilation compilation();
+enum class CompileMode { background, wait, never };
+// The value of TORCH_CONV_COMPILE. TORCH_CONV_NO_NVRTC=1 is the old name of `never`. Throws for any other value. This
+// function and the next ones read the environment, so that only calling threads may use them.
+CompileMode compile_mode();
 
 // The options of every kernel, and the options in TORCH_CONV_NVRTC_FLAGS ("-lineinfo", "-DNAME", ...) for profilers and
 // sanitizers.
@@ -47,8 +48,11 @@ struct Target {
 // that NVRTC does not know: PTX of the newest capability below, which the driver compiles. None below kLeastCapability.
 std::optional<Target> target_for(int capability);
 
-// Compiles for a GPU of that compute capability, with `flags` of compile_flags(). An error is one sentence that ends
-// with the compiler's first error. `report`, if not null, receives ptxas's lines on registers and spills.
-Binary compile(const Kernel& kernel, int capability, const std::string& flags, std::string* report = nullptr);
+// The target of a kernel for a GPU of that compute capability. Throws one sentence where the kernel cannot be compiled.
+Target target_of(const Kernel& kernel, int capability);
+
+// Compiles with `flags` of compile_flags(), on any thread. An error is one sentence that ends with the compiler's first
+// error. `report`, if not null, receives ptxas's lines on registers and spills.
+Binary compile(const Kernel& kernel, const Target& target, const std::string& flags, std::string* report = nullptr);
 
 }  // namespace torch_conv::cuda

@@ -28,6 +28,8 @@ enum DeviceAttribute : int {
 };
 
 constexpr Result kSuccess = 0, kPeerAccessAlreadyEnabled = 704;
+// Whether the driver refuses the code itself: an image, PTX or a compute capability that it does not take.
+constexpr bool is_of_code(Result status) { return status == 200 || status == 209 || status == 218 || status == 222; }
 constexpr int kDeviceMemory = 2, kUnifiedMemory = 4;  // CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_UNIFIED
 constexpr int kMaxDynamicSharedSize = 8;              // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr int kLegacyIpcCapable = 10;                 // CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE

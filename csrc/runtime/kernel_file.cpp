@@ -101,15 +101,19 @@ CompilationLock::CompilationLock(const std::string& path) : path_(path + ".lock"
   if (path.empty()) return;
   file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   constexpr int kLongestMs = 30000, kStepMs = 10;  // the slowest kernel takes 7 s
-  for (int waited = 0; file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) != 0 && waited < kLongestMs; waited += kStepMs)
+  for (int waited = 0; file_ >= 0; waited += kStepMs) {
+    held_ = flock(file_, LOCK_EX | LOCK_NB) == 0;
+    if (held_ || waited >= kLongestMs) return;
+    if (errno != EWOULDBLOCK) break;  // a file system without locks
     usleep(1000 * kStepMs);
+  }
+  if (file_ >= 0) unlink(path_.c_str());
 }
 
-// Whoever waits for the removed file finds the kernel's file, which is complete.
+// A process that waits for the removed file finds the kernel's file, which is complete.
 CompilationLock::~CompilationLock() {
-  if (file_ < 0) return;
-  unlink(path_.c_str());
-  close(file_);
+  if (held_) unlink(path_.c_str());
+  if (file_ >= 0) close(file_);
 }
 
 namespace {

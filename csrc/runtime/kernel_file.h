@@ -25,7 +25,7 @@ std::optional<Binary> read_kernel(const std::string& path, const std::string& de
 bool write_kernel(const std::string& path, const std::string& description, const Binary& binary);
 
 // Held by the only process that compiles a file. A second process waits for the first one, but for no longer than any
-// compilation takes: the first may have been stopped.
+// compilation takes: the first may have been stopped. File systems without locks let all processes compile.
 class CompilationLock {
  public:
   explicit CompilationLock(const std::string& path);  // of the kernel's file; "": no lock
@@ -36,6 +36,7 @@ class CompilationLock {
  private:
   std::string path_;
   int file_ = -1;
+  bool held_ = false;
 };
 
 // The folder of kernels that were built ahead: `kernels`, in the folder of this module.

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <utility>
 
 #include "core/fork_mutex.h"
 
@@ -36,9 +37,10 @@ const std::vector<const SourceFile*>& sources_of(const std::string& file) {
   static ForkMutex& mutex = *new ForkMutex;  // never destroyed: threads may compile while static objects end
   static auto& known = *new std::map<std::string, std::vector<const SourceFile*>>;
   const std::lock_guard lock(mutex);
-  std::vector<const SourceFile*>& files = known[file];
-  if (files.empty()) add(file, files);
-  return files;
+  if (const auto found = known.find(file); found != known.end()) return found->second;
+  std::vector<const SourceFile*> files;
+  add(file, files);
+  return known[file] = std::move(files);
 }
 
 std::string hex(uint64_t number) {

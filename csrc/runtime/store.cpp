@@ -1,5 +1,7 @@
 #include "runtime/store.h"
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <cstdio>
 #include <filesystem>
@@ -36,35 +38,40 @@ std::vector<int> built_ahead_for(int capability) {
   return found;
 }
 
-KernelFunction load_binary(const std::string& name, const Binary& binary) {
+Result load_binary(const Binary& binary, KernelFunction* function) {
   Library library = nullptr;
-  KernelFunction function = nullptr;
-  const std::string action = "loading kernel " + name;
-  check(driver().load_library(&library, binary.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), action.c_str());
-  check(driver().get_kernel(&function, library, binary.symbol.c_str()), action.c_str());
-  return function;
+  const Result status = driver().load_library(&library, binary.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  return status == kSuccess ? driver().get_kernel(function, library, binary.symbol.c_str()) : status;
 }
 
-// What a compilation needs. Background threads must not read the environment, which the program may change.
-struct Compilation {
-  Kernel kernel;
-  int capability;
-  std::string flags, description, path;  // path "": no cache
+// The file of a kernel in the user's cache.
+struct CachedFile {
+  std::string description, path;  // path "": no cache
 
-  Compilation(const Kernel& of, int for_capability) : kernel(of), capability(for_capability), flags(compile_flags()) {
-    description = describe(kernel, capability, flags, compiler_version());
+  CachedFile(const Kernel& kernel, int capability)
+      : description(describe(kernel, capability, compile_flags(), compiler_version())) {
     const std::string folder = cache_folder();
     if (!folder.empty()) path = kernel_path(folder, description);
   }
+  std::optional<Binary> read() const { return path.empty() ? std::nullopt : read_kernel(path, description, true); }
+};
 
-  std::optional<Binary> cached() const { return path.empty() ? std::nullopt : read_kernel(path, description, true); }
+// A compilation with all that it reads from the environment, which threads in the background must not read.
+struct CompileTask {
+  Kernel kernel;
+  Target target;
+  std::string flags;
+  CachedFile file;
+
+  CompileTask(const Kernel& kernel, int capability)
+      : kernel(kernel), target(target_of(kernel, capability)), flags(compile_flags()), file(kernel, capability) {}
 
   // Another process may have compiled the kernel meanwhile, unless the driver takes no code from the cache.
   std::pair<Binary, Origin> run(bool driver_takes_cached) const {
-    const CompilationLock lock(path);
-    if (auto found = driver_takes_cached ? cached() : std::nullopt) return {std::move(*found), Origin::cache};
-    Binary binary = compile(kernel, capability, flags);
-    if (!path.empty()) write_kernel(path, description, binary);  // may fail: then the next process compiles again
+    const CompilationLock lock(file.path);
+    if (auto found = driver_takes_cached ? file.read() : std::nullopt) return {std::move(*found), Origin::cache};
+    Binary binary = compile(kernel, target, flags);
+    if (!file.path.empty()) write_kernel(file.path, file.description, binary);  // may fail: compiled again next time
     return {std::move(binary), Origin::compiled};
   }
 };
@@ -82,7 +89,7 @@ class StoredKernel {
   const LoadedKernel& load() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return state_ != State::compiling; });
+      changed_.wait(lock, [&] { return state_ != State::compiling || process_ != getpid(); });
       look_up();
       if (state_ == State::loaded) return *loaded_;
       if (state_ == State::found) take();
@@ -99,18 +106,18 @@ class StoredKernel {
   void compile_in_background() {
     const std::lock_guard lock(mutex_);
     look_up();
-    if (state_ != State::absent || failed_) return;
-    state_ = State::queued;
-    run_in_background([this, work = Compilation(kernel_, capability_)] {
+    if (state_ != State::absent || failed_ || compiler_version().empty()) return;
+    const bool accepted = run_in_background([this, task = CompileTask(kernel_, capability_)] {
       std::unique_lock lock(mutex_);
       if (state_ != State::queued) return;  // load() did not wait for this thread
       try {
-        compile(lock, work);
+        compile(lock, task);
       } catch (const std::exception& error) {
         failed_ = true;
         std::fprintf(stderr, "%s; calls use slower kernels instead\n", error.what());
       }
     });
+    if (accepted) state_ = State::queued, process_ = getpid();
   }
 
   // The origin, if the kernel is loaded and no other thread is at work on it.
@@ -127,7 +134,10 @@ class StoredKernel {
     binary_ = std::move(*binary), origin_ = origin, state_ = State::found;
   }
 
+  // A child of fork() has none of the threads that compile for its parent.
   void look_up() {
+    const bool at_work = state_ == State::queued || state_ == State::compiling;
+    if (at_work && process_ != getpid()) state_ = State::absent;
     if (state_ != State::unknown) return;
     state_ = State::absent;
     for (const int lower : built_ahead_for(capability_)) {
@@ -141,31 +151,35 @@ class StoredKernel {
   // compiler_version() loads the compiler, which takes a millisecond or more.
   void look_in_cache() {
     if (state_ == State::absent && !compiler_version().empty())
-      find(Compilation(kernel_, capability_).cached(), Origin::cache);
+      find(CachedFile(kernel_, capability_).read(), Origin::cache);
   }
 
-  // Code of another compiler may be too new for this driver. The next origin is tried then.
+  // The driver may be too old for the code of another compiler; then the next origin is tried. After any other error,
+  // as of memory, the next call tries the same code again.
   void take() {
-    try {
-      loaded_ = std::make_unique<LoadedKernel>(kernel_.name, load_binary(kernel_.name, binary_));
+    KernelFunction function = nullptr;
+    const Result status = load_binary(binary_, &function);
+    if (status == kSuccess) {
+      loaded_ = std::make_unique<LoadedKernel>(kernel_.name, function);
       binary_ = {}, state_ = State::loaded;
-    } catch (const std::runtime_error&) {
-      state_ = State::absent;
-      if (origin_ == Origin::compiled || compiler_version().empty()) throw;
-      if (origin_ == Origin::ahead) look_in_cache();
-      else driver_takes_cached_ = false;
+      return;
     }
+    const bool has_next = origin_ != Origin::compiled && is_of_code(status) && !compiler_version().empty();
+    if (!has_next) fail(status, ("loading kernel " + kernel_.name).c_str());
+    state_ = State::absent;
+    if (origin_ == Origin::ahead) look_in_cache();
+    else driver_takes_cached_ = false;
   }
 
-  void compile(std::unique_lock<std::mutex>& lock) { compile(lock, Compilation(kernel_, capability_)); }
+  void compile(std::unique_lock<std::mutex>& lock) { compile(lock, CompileTask(kernel_, capability_)); }
 
-  void compile(std::unique_lock<std::mutex>& lock, const Compilation& work) {
-    state_ = State::compiling;
+  void compile(std::unique_lock<std::mutex>& lock, const CompileTask& task) {
+    state_ = State::compiling, process_ = getpid();
     lock.unlock();
     std::optional<std::pair<Binary, Origin>> result;
     std::exception_ptr error;
     try {
-      result = work.run(driver_takes_cached_);
+      result = task.run(driver_takes_cached_);
     } catch (...) {
       error = std::current_exception();
     }
@@ -181,6 +195,7 @@ class StoredKernel {
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::unknown;
+  pid_t process_ = 0;  // whose thread has or will have this kernel at work
   Binary binary_;
   Origin origin_{};
   std::unique_ptr<LoadedKernel> loaded_;
@@ -226,7 +241,7 @@ std::vector<std::string> build_ahead(const std::string& folder, int capability, 
     const std::string path = kernel_path(arch_folder, description);
     files.push_back(path);
     if (read_kernel(path, description)) continue;
-    if (!write_kernel(path, description, compile(kernel, capability, flags)))
+    if (!write_kernel(path, description, compile(kernel, target_of(kernel, capability), flags)))
       throw std::runtime_error("torch_conv: " + path + " cannot be written");
   }
   return files;

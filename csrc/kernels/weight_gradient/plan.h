@@ -8,7 +8,7 @@ namespace torch_conv::weight_gradient {
 
 constexpr Candidate<WeightGradient> kCandidates[] = {
     {"streaming", streaming_refusal, nullptr, configure_streaming, launch_streaming},
-    {"general", streaming_refusal, nullptr, configure_general, launch_general, Sums::chain, "streaming"},
+    {"general", streaming_refusal, general_is_slower, configure_general, launch_general, Sums::chain, "streaming"},
 };
 
 inline Plan plan_cuda(const WeightGradient& p, const Arch& arch, const char* pinned) {

@@ -21,6 +21,9 @@ inline GeneralArgs general_args(const WeightGradient& p, const GradientConfig& c
           .parts = int(general_parts(p))};
 }
 
+// Only a stand-in for STREAMING: its time beside torch's was not measured.
+inline const char* general_is_slower(const WeightGradient&, const Arch&) { return "torch may be faster"; }
+
 inline void configure_general(const WeightGradient& p, const Arch& arch, Plan& plan) {
   configure_streaming(p, arch, plan);
   const auto& c = own_config<GradientConfig>(plan);
