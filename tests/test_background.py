@@ -81,7 +81,7 @@ import os
 ready(first, second)
 child = os.fork()
 if child == 0:
-    sys.exit(ops._finish_compiling() + ready(second) + ops._finish_compiling() + 1 - ready(second))
+    sys.exit(ops._finish_compiling() + ready(second) + ops._finish_compiling())
 print(os.waitpid(child, 0)[1], ops._finish_compiling(), ready(first, second))
 """
     )

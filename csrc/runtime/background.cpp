@@ -78,10 +78,12 @@ class Pool {
     }
   }
 
-  // A child of fork() has none of its parent's threads.
+  // A child of fork() has none of its parent's threads, but the locks that they held. A compiler that was at work would
+  // wait for ever in the child.
   void forget_parent() {
     if (process_ == getpid()) return;
-    process_ = getpid(), threads_ = idle_ = running_ = 0, stopped_ = false;
+    stopped_ = running_ > 0;
+    process_ = getpid(), threads_ = idle_ = running_ = 0;
     tasks_.clear();
     changed_ = new std::condition_variable_any;  // a thread of the parent may hold the old one
   }

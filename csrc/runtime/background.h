@@ -5,9 +5,9 @@
 
 namespace torch_conv {
 
-// Runs a task on one of few threads, in the order of the requests. Tasks must not throw. False: there can be no thread.
-// A child of fork() has no tasks of its parent. The end of the process drops tasks that have not begun and waits for
-// the others.
+// Runs a task on one of few threads, in the order of the requests. Tasks must not throw. False: there can be no thread,
+// or this process is the child of a fork() during a task. A child has no tasks of its parent. The end of the process
+// drops tasks that have not begun and waits for the others.
 bool run_in_background(std::function<void()> task);
 
 // Tasks that run or wait to run.
