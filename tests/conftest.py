@@ -61,6 +61,16 @@ SLOW_TIMEOUT = 1800
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="minutes instead of all tests: see tests/fast_lane.py")
+    parser.addoption(
+        "--compile",
+        choices=["background", "wait", "never"],
+        default="wait",
+        help="TORCH_CONV_COMPILE of the tests (default: wait, so that each runs on the kernel that it asks for)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    os.environ["TORCH_CONV_COMPILE"] = config.getoption("--compile")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -149,15 +149,34 @@ def test_a_process_waits_for_another_one_that_compiles_its_kernel(compiler, tmp_
     assert state(path) == before  # not compiled again
 
 
+def test_the_end_of_a_process_waits_for_no_other_one(compiler, tmp_path):
+    run_python(REQUEST + "ready(first), ops._finish_compiling()", TORCH_CONV_CACHE=str(tmp_path))
+    (path,) = tmp_path.iterdir()
+    path.unlink()
+    with Path(f"{path}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        started = time.monotonic()
+        run_python(REQUEST + "import time\nready(first)\ntime.sleep(0.5)", TORCH_CONV_CACHE=str(tmp_path))
+        assert time.monotonic() - started < 25  # a lock is waited for 30 s
+
+
 # ---- Settings -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "value"), [("TORCH_CONV_COMPILE", "never"), ("TORCH_CONV_NO_NVRTC", "1")])
 def test_without_a_compiler_nothing_is_compiled(name, value):
     code = REQUEST + "print(ready(first), ops._finish_compiling(), ready(first))\nprint(ops._store_report()[0])"
-    numbers, line = run_python(code, TORCH_CONV_CACHE="0", **{name: value}).splitlines()
+    variables = {"TORCH_CONV_COMPILE": None, name: value}
+    numbers, line = run_python(code, TORCH_CONV_CACHE="0", **variables).splitlines()
     assert numbers == "0 0 0"
     assert line == f"compiler: none ({name} is {value})"
+
+
+@pytest.mark.parametrize("count", ["0", "65", "-1", "2.5", "many"])
+def test_other_numbers_of_threads_are_refused(compiler, count):
+    code = REQUEST + "try:\n    ready(first)\nexcept RuntimeError as error:\n    print(error)"
+    output = run_python(code, TORCH_CONV_CACHE="0", TORCH_CONV_COMPILE_THREADS=count)
+    assert output == f"torch_conv: TORCH_CONV_COMPILE_THREADS must be from 1 to 64, got '{count}'\n"
 
 
 def test_other_settings_are_refused(monkeypatch):

@@ -184,6 +184,7 @@ bool launch_if_served(Call& call, const Target& target, const Decision<Problem>&
   const std::string note = note_on_first_call(call, target, d, true);
   const std::shared_ptr<const Plan> plan = plan_for_now(call, target, d, true);
   if (plan) launch_plan(call, target, d, plan, note);
+  else call.stands_in = true;
   return plan != nullptr;
 }
 

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <charconv>
 #include <cstdlib>
 #include <deque>
 #include <mutex>
+#include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -20,20 +23,27 @@ namespace {
 
 // TORCH_CONV_COMPILE_THREADS, else half of the processors, but at most 4.
 int most_threads() {
-  const char* asked = std::getenv("TORCH_CONV_COMPILE_THREADS");
-  const int half = int(std::thread::hardware_concurrency() / 2);
-  return asked && std::atoi(asked) > 0 ? std::min(std::atoi(asked), 64) : std::clamp(half, 1, 4);
+  constexpr int kMost = 64;
+  const char* variable = std::getenv("TORCH_CONV_COMPILE_THREADS");
+  const std::string_view asked = variable ? variable : "";
+  if (asked.empty()) return std::clamp(int(std::thread::hardware_concurrency() / 2), 1, 4);
+  int count = 0;
+  const auto [end, error] = std::from_chars(asked.begin(), asked.end(), count);
+  if (error == std::errc() && end == asked.end() && count >= 1 && count <= kMost) return count;
+  throw std::runtime_error("torch_conv: TORCH_CONV_COMPILE_THREADS must be from 1 to " + std::to_string(kMost) +
+                           ", got '" + std::string(asked) + "'");
 }
 
 class Pool {
  public:
   bool add(std::function<void()> task) {
+    const int most = most_threads();
     const std::lock_guard lock(mutex_);
     forget_parent();
     if (stopped_) return false;
     tasks_.push_back(std::move(task));
     changed_->notify_all();
-    if (idle_ >= int(tasks_.size()) || threads_ >= most_threads()) return true;
+    if (idle_ >= int(tasks_.size()) || threads_ >= most) return true;
     try {
       std::thread([this] { work(); }).detach();
       ++threads_;
@@ -41,6 +51,11 @@ class Pool {
       if (threads_ == 0) tasks_.pop_back();
     }
     return threads_ > 0;
+  }
+
+  bool stops() {
+    const std::lock_guard lock(mutex_);
+    return stopped_;
   }
 
   int count() {
@@ -115,5 +130,7 @@ int tasks_in_background() { return pool().count(); }
 void finish_background() { pool().finish(false); }
 
 void stop_background() { pool().finish(true); }
+
+bool background_stops() { return pool().stops(); }
 
 }  // namespace torch_conv

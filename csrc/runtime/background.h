@@ -19,4 +19,7 @@ void finish_background();
 // Drops tasks that have not begun, and waits for the others. Later requests are dropped, too.
 void stop_background();
 
+// Whether stop_background() was called: a task that waits for something else gives up.
+bool background_stops();
+
 }  // namespace torch_conv

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "runtime/background.h"
 #include "runtime/compress.h"
 #include "runtime/sources.h"
 
@@ -103,7 +104,7 @@ CompilationLock::CompilationLock(const std::string& path) : path_(path + ".lock"
   constexpr int kLongestMs = 30000, kStepMs = 10;  // the slowest kernel takes 7 s
   for (int waited = 0; file_ >= 0; waited += kStepMs) {
     held_ = flock(file_, LOCK_EX | LOCK_NB) == 0;
-    if (held_ || waited >= kLongestMs) return;
+    if (held_ || waited >= kLongestMs || background_stops()) return;
     if (errno != EWOULDBLOCK) break;  // a file system without locks
     usleep(1000 * kStepMs);
   }

@@ -25,7 +25,8 @@ std::optional<Binary> read_kernel(const std::string& path, const std::string& de
 bool write_kernel(const std::string& path, const std::string& description, const Binary& binary);
 
 // Held by the only process that compiles a file. A second process waits for the first one, but for no longer than any
-// compilation takes: the first may have been stopped. File systems without locks let all processes compile.
+// compilation takes, because the first may have been stopped, and not at its own end. File systems without locks let
+// all processes compile.
 class CompilationLock {
  public:
   explicit CompilationLock(const std::string& path);  // of the kernel's file; "": no lock
