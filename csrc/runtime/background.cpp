@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <charconv>
+#include <condition_variable>
 #include <cstdlib>
 #include <deque>
 #include <mutex>
