@@ -14,8 +14,12 @@ def image(*shape, dtype=torch.float32, **options):
 
 
 def taps(*shape):
+    """A window whose memory begins at a multiple of 128 bytes: the alignment is part of a call's signature."""
     generator = torch.Generator().manual_seed(1)
-    return torch.rand(shape, generator=generator) / torch.tensor(shape).prod()
+    window = torch.rand(shape, generator=generator) / torch.tensor(shape).prod()
+    memory = torch.empty(window.numel() + 32)
+    begin = -memory.data_ptr() % 128 // 4
+    return memory[begin : begin + window.numel()].view(shape).copy_(window)
 
 
 # Calls whose kernels are not built ahead, on tensors of any device.

@@ -106,6 +106,12 @@ def cuda() -> str:
 
 
 @pytest.fixture
+def own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls run on the kernels of their plans, whatever `--compile` says: others need more launches and memory."""
+    monkeypatch.setenv("TORCH_CONV_COMPILE", "wait")
+
+
+@pytest.fixture
 def without_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     """TF32 in cuDNN rounds sums to a thousandth."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)

@@ -293,7 +293,7 @@ for name, call in {family}.items():
     later = call(at)
     same = torch.equal(first, later) and torch.equal(again, later) and torch.equal(call(at), later)
     stood_in = "until it is compiled" in first_plan and "compiled" not in later_plan
-    wanted = set(re.findall(r"; kernel ([^;]+)", later_plan))
+    wanted = set(re.findall(r"; kernel ([^;\\n]+)", later_plan))
     loaded = set(line[8:].rpartition(", ")[0] for line in torch.ops.torch_conv._store_report())
     repeated = torch.ops.torch_conv._repeated_calls()
     call(at)

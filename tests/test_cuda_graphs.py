@@ -111,7 +111,7 @@ def test_a_host_window_may_go_at_once(cuda):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_extra_memory(cuda, name):
+def test_extra_memory(cuda, own_kernels, name):
     """One-launch filters allocate their result only; taps and results of rows are small in comparison with an image."""
     image, kernel = make_image((2, 3, 256, 512), device=cuda), make_window((3, 3), device=cuda)
     CALLS[name](image, kernel)

@@ -11,6 +11,8 @@ from tolerance import assert_same_bits
 
 import torch_conv
 
+pytestmark = pytest.mark.usefixtures("own_kernels")
+
 
 def origins():
     """The sources of the kernels that this process has loaded, by their names."""

@@ -277,7 +277,7 @@ def test_graphs_of_shards_have_a_number(device, monkeypatch):
 
 
 @pytest.mark.cuda
-def test_scratch_is_freed_between_steps(cuda):
+def test_scratch_is_freed_between_steps(cuda, own_kernels):
     x = image(0, cuda, shape=(64, 256, 256))
     call = torch.ops.torch_conv.structure_tensor2d
     peaks = []

@@ -136,8 +136,8 @@ CompileMode compile_mode() {
   const char *mode = std::getenv("TORCH_CONV_COMPILE"), *off = std::getenv("TORCH_CONV_NO_NVRTC");
   const std::string_view asked = mode ? mode : "";
   if (asked == "never" || (asked.empty() && off && off == std::string_view("1"))) return CompileMode::never;
-  if (asked == "background") return CompileMode::background;
-  if (asked.empty() || asked == "wait") return CompileMode::wait;
+  if (asked.empty() || asked == "background") return CompileMode::background;
+  if (asked == "wait") return CompileMode::wait;
   throw std::runtime_error("torch_conv: TORCH_CONV_COMPILE must be 'background', 'wait' or 'never', got '" +
                            std::string(asked) + "'");
 }

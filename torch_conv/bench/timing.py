@@ -189,7 +189,7 @@ def _cpu_sampler(calls: list[Function], warmup: int) -> Callable[[], float]:
 
 def _cuda_sampler(calls: list[Function], warmup: int, graph: bool) -> Callable[[], float]:
     _play(calls, 1)
-    torch.ops.torch_conv._finish_compiling()  # TORCH_CONV_COMPILE=background: only later calls run on their own kernels
+    torch.ops.torch_conv._finish_compiling()  # only later calls run on the kernels that they keep
     _play(calls, max(1, warmup))
     torch.cuda.synchronize()
     device = torch.cuda.current_device()
