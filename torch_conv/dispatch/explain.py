@@ -90,8 +90,9 @@ def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
 def prepare(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Compiles and loads the kernels of a call, without running kernels of this library.
 
-    Otherwise a kernel that was not built ahead is compiled in the background when a call first wants it, and calls run
-    on slower kernels until then. The cache on disk keeps it for other processes. On the CPU this function has no effect.
+    Otherwise a kernel that was not built ahead is compiled in the background when a call first wants it, and calls
+    run on slower kernels until then. The cache on disk keeps it for other processes. On the CPU this function has no
+    effect.
 
     Args:
         fn: a function of torch_conv, or any function that calls some. Its other work runs on uninitialised results, so
