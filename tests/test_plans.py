@@ -121,13 +121,13 @@ CALLS = {
         "separable/ring_unaligned",
         "separable/strip",
     ),
-    "separable 127": (lambda: by_hand(image(1, 1, 4096, 4096), 127), "separable/strip", "separable/two_pass"),
+    "separable 127": (lambda: by_hand(image(1, 1, 4096, 4096), 127), "separable/strip", "separable/line_buffer"),
     "separable 255": (lambda: by_hand(image(1, 1, 4096, 4096), 255), "separable/ring_unaligned", "separable/two_pass"),
     "separable 255, small": (lambda: by_hand(image(1, 1, 999, 1024), 255), "separable/two_pass", "separable/two_pass"),
     "separable 31 of HWC, odd width": (
         lambda: by_hand(hwc(3)[..., 1:], 31),
         "separable/ring_unaligned",
-        "separable/shared_memory",
+        "separable/line_buffer",
     ),
     "separable 5 of float16": (
         lambda: F.filter2d_separable(image(dtype=torch.float16), taps(5), taps(7)),
@@ -143,19 +143,19 @@ CALLS = {
     ),
     "separable 5 of many channels": (
         lambda: by_hand(hwc(8), 5),
-        "separable/shared_memory",
-        "separable/shared_memory",
+        "separable/line_buffer",
+        "separable/line_buffer",
     ),
     "separable 15 of HWC of bytes": (lambda: by_hand(hwc(3, torch.uint8), 15), "tensor_core/mma", "separable/tile"),
     "separable 15, five channels": (
         lambda: by_hand(hwc(5, torch.uint8), 15),
-        "separable/shared_memory",
-        "separable/shared_memory",
+        "separable/line_buffer",
+        "separable/line_buffer",
     ),
     "separable 63, four channels": (
         lambda: by_hand(hwc(4, torch.float16), 63),
         "tensor_core/mma",
-        "separable/shared_memory",
+        "separable/line_buffer",
     ),
     "box 200": (lambda: F.box_blur(image(), 200), "box/strips", "box/strips"),
     "box 15 of float16, odd width": (
@@ -191,8 +191,8 @@ CALLS = {
     ),
     "brain of float16, separable 7": (
         lambda: F.gaussian_blur3d(brain(dtype=torch.float16), 7, 1.2),
-        "separable/shared_memory",
-        "separable/shared_memory",
+        "separable/line_buffer",
+        "separable/line_buffer",
     ),
 }
 ELSEWHERE = {  # the preferred variant needs more shared memory
@@ -204,10 +204,9 @@ ELSEWHERE = {  # the preferred variant needs more shared memory
     ("separable 31", "RTX 5090"): "separable/strip",
     ("separable 3, odd width", "RTX 5090"): "separable/tile",
     ("separable 31, odd width", "RTX 5090"): "separable/strip",
-    ("separable 127", "RTX 5090"): "separable/two_pass",
+    ("separable 127", "RTX 5090"): "separable/line_buffer",
     ("separable 255", "RTX 5090"): "separable/two_pass",
-    ("separable 63, four channels", "RTX 4090"): "separable/two_pass",
-    ("separable 63, four channels", "RTX 5090"): "separable/two_pass",
+    ("separable 63, four channels", "RTX 5090"): "separable/line_buffer",
     ("channels of their own, half precision", "B200"): "direct/tile_groups",  # another GPU than Hopper
     ("channels of their own, half precision", "RTX 5090"): "direct/tile_groups",
     ("box 200", "RTX 4090"): "box/groups",

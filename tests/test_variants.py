@@ -86,7 +86,7 @@ def test_separable(cuda, pinned, dtype, size):
                 pinned, "separable", call_separable(size), image.to(cuda), served, border_type=border, value=3.0
             )
             assert_same_bits(got, call_separable(size)(image, border_type=border, value=3.0))
-    expected = {"strip", "shared_memory", "two_pass"} | ({"tile"} if size <= 15 else set())
+    expected = {"strip", "line_buffer", "two_pass"} | ({"tile"} if size <= 15 else set())
     if torch.cuda.get_device_capability() >= (9, 0) and size <= 15:
         expected.add("tile_tma")
     if has_rings() and dtype == torch.float32:
@@ -134,7 +134,7 @@ def test_separable_hwc_images(cuda, pinned, channels, dtype, size):
                 call = call_taps(taps_x.to(where), taps_y.to(where))
                 got = agree(pinned, "separable", call, image.to(cuda), served, **options)
                 assert_same_bits(got, call_taps(taps_x, taps_y)(image, **options))
-    assert "shared_memory" in served
+    assert "line_buffer" in served
     assert {"ring", "ring_unaligned"} <= set(served) or not (has_rings() and dtype == torch.float32)
     assert {"tile", "tile_tma"} <= set(served) or size[0] != size[1] or not has_rings()
 
@@ -217,7 +217,7 @@ def test_anchors_and_valid(cuda, pinned, anchor, padding):
         for algorithm, call in (("direct", call_direct(5)), ("separable", call_separable(5))):
             got = agree(pinned, algorithm, call, image.to(cuda), served, **options)
             assert_same_bits(got, call(image, **options))
-        assert {"general", "shared_memory"} <= set(served)
+        assert {"general", "line_buffer"} <= set(served)
 
 
 @pytest.mark.cuda

@@ -39,6 +39,7 @@ struct Case {
   bool own_windows = false;
   int64_t above = 0, below = 0;  // rows of other shards
   int hwc = 0;                 // channels, innermost
+  int64_t stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
 };
 
 constexpr int64_t kN = 2, kSpare = 256;
@@ -93,7 +94,14 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
                     .taps_y = taps(taps_y, k.kh),
                     .kh = k.kh,
                     .kw = k.kw,
-                    .place = {.pad_y = k.pad_y, .pad_x = k.pad_x, .border = k.border, .value = k.value},
+                    .place = {.pad_y = k.pad_y,
+                              .pad_x = k.pad_x,
+                              .stride_y = k.stride_y,
+                              .stride_x = k.stride_x,
+                              .dilation_y = k.dilation_y,
+                              .dilation_x = k.dilation_x,
+                              .border = k.border,
+                              .value = k.value},
                     .peers = {from.part(0, k.above), from.part(k.above + k.h, k.below)}};
   PassTaps passed{{p.taps_x.data, 0, p.taps_x.stride_n, p.taps_x.stride_c},
                   {p.taps_y.data, 0, p.taps_y.stride_n, p.taps_y.stride_c}};
@@ -114,15 +122,17 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
       for (int64_t y = 0; y < p.out.h; ++y)
         for (int64_t x = 0; x < p.out.w && wrong.empty(); ++x) {
           float sum = 0;
-          const int64_t top = k.above + y - k.pad_y, left = x - k.pad_x;
+          const int64_t top = k.above + y * k.stride_y - k.pad_y, left = x * k.stride_x - k.pad_x;
           for (int64_t i = 0; i < k.kh; ++i) {
-            std::vector<float>& sums = passed_rows[top + i];
+            const int64_t row = map_index(top + i * k.dilation_y, whole_h, k.border);
+            if (row < 0 && k.border == Border::skip) continue;
+            std::vector<float>& sums = passed_rows[top + i * k.dilation_y];
             if (sums.empty()) {
-              const int64_t row = map_index(top + i, whole_h, k.border);
               for (int64_t at = 0; at < p.out.w; ++at) {
                 float of_row = 0;
                 for (int64_t j = 0; j < k.kw; ++j) {
-                  const int64_t column = map_index(at - k.pad_x + j, k.w, k.border);
+                  const int64_t column = map_index(at * k.stride_x - k.pad_x + j * k.dilation_x, k.w, k.border);
+                  if (column < 0 && k.border == Border::skip) continue;
                   const bool outside = row < 0 || column < 0;
                   const float x = outside ? float(k.value) : to_acc<float>(from.at(n, c, row, column));
                   of_row = std::fma(tx[j], x, of_row);
@@ -132,7 +142,8 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
             }
             sum = std::fma(ty[i], sums[x], sum);
           }
-          const bool fits = top >= 0 && top + k.kh <= whole_h && left >= 0 && left + k.kw <= k.w;
+          const bool fits = top >= 0 && top + (k.kh - 1) * k.dilation_y < whole_h && left >= 0 &&
+                            left + (k.kw - 1) * k.dilation_x < k.w;
           const T want = from_acc<T>(k.border == Border::zero_output && !fits ? 0.f : sum);
           T& got = to.at(n, c, y, x);
           if (memcmp(&got, &want, sizeof(T)) != 0)

@@ -2,10 +2,10 @@
 // and how; tuning.h compares the speed of two variants. Pure.
 #pragma once
 
+#include "kernels/separable2d/line_buffer/plan.h"
 #include "kernels/separable2d/mma/plan.h"
 #include "kernels/separable2d/mma_general/plan.h"
 #include "kernels/separable2d/ring/plan.h"
-#include "kernels/separable2d/shared_memory/plan.h"
 #include "kernels/separable2d/strip/plan.h"
 #include "kernels/separable2d/tile/plan.h"
 #include "kernels/separable2d/tuning.h"
@@ -23,7 +23,7 @@ constexpr Candidate<Separable> kCandidates[] = {
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma, launch_tile},
     {"tile", tile_refusal, nullptr, configure_tile_plain, launch_tile},
     {"strip", strip_refusal, nullptr, configure_strip, launch_strip},
-    {"shared_memory", shared_memory_refusal, shared_memory_is_slower, configure_shared_memory, launch_shared_memory},
+    {"line_buffer", line_buffer_refusal, line_buffer_is_slower, configure_line_buffer, launch_line_buffer},
     {"two_pass", two_pass_refusal, nullptr, configure_two_pass, launch_two_pass},
     {"mma_general", mma_general_refusal, mma_is_slower, configure_mma_general, launch_mma_general, Sums::mma, "mma"},
 };

@@ -1,8 +1,8 @@
 // Comparisons of variants, each rule with its measurement.
 #pragma once
 
+#include "kernels/separable2d/line_buffer/params.h"
 #include "kernels/separable2d/ring/plan.h"
-#include "kernels/separable2d/shared_memory/plan.h"
 #include "kernels/separable2d/strip/plan.h"
 #include "kernels/separable2d/tile/plan.h"
 
@@ -30,7 +30,8 @@ inline const char* mma_is_slower(const Separable& p, const Arch&) {
                                    : "few taps: chains are mostly as fast, with the same bits in every layout";
 }
 
-// Without RING, STRIP serves planes, and SHARED_MEMORY serves HWC images. us, one NVIDIA H200, RING and the other:
+// Without RING, STRIP serves planes. LINE_BUFFER serves HWC images, where the time is that of a slower kernel of
+// before. us, one NVIDIA H200, RING and the other:
 //
 //     4096^2           21x21 48 74    31x31 58 85      63x63 105 146
 //     1024^2                          31x31 9.3 15.0
@@ -56,7 +57,8 @@ inline const char* ring_is_slower(const Separable& p, const Arch& arch) {
 }
 
 // RING_UNALIGNED is RING for unaligned rows, and for windows whose boxes have more than 256 columns. us, one NVIDIA
-// H100, unaligned rows, TILE (from 17 taps on STRIP, for HWC images SHARED_MEMORY) and RING_UNALIGNED:
+// H100, unaligned rows, TILE (from 17 taps on STRIP, for HWC images a kernel
+// that LINE_BUFFER has replaced) and RING_UNALIGNED:
 //
 //     16x3x1080x1917   3x3 335 362     5x5 360 365    9x9 389 370
 //                      15x15 570 376   31x31 956 469  63x63 1732 795
@@ -85,10 +87,11 @@ inline const char* ring_unaligned_is_slower(const Separable& p, const Arch& arch
   return low && p.kh > 64 ? "strips would be lower than two windows" : nullptr;
 }
 
-inline const char* shared_memory_is_slower(const Separable& p, const Arch& arch) {
-  const GeneralTile t = tallest_tile(p, arch);
-  const bool little_halo = t.ext_rows <= 3 * t.rows * p.place.stride_y || p.out.h <= t.rows;
-  return little_halo ? nullptr : "most of a tile's row results would be halo";
+// Windows of more rows were not measured; TWO_PASS, also by float32, served them before.
+inline const char* line_buffer_is_slower(const Separable& p, const Arch&) {
+  constexpr int64_t kRows = 129;
+  const bool few = (p.kh - 1) * p.place.dilation_y < kRows * p.place.stride_y || p.out.h <= 2 * kLineRows;
+  return few ? nullptr : "most row results of a strip would be kept from step to step";
 }
 
 // Conversions of both images, to float32 and back, cost less than the row results that TWO_PASS keeps in memory. us,

@@ -1,0 +1,61 @@
+// LINE_BUFFER: separable filters of any size, stride, dilation, layout, border and dtype.
+#pragma once
+
+#include "core/problem.h"
+#include "kernels/separable2d/shared/taps.h"
+
+namespace torch_conv::separable2d {
+
+constexpr int kLineWarps = 8;  // of a block; each makes a segment of a tile row's outputs in the row pass
+constexpr int kLineRows = 32;  // input rows of a box, one per lane; output rows of a step
+
+constexpr int kLineBeyond = 3;
+
+// Neighbouring outputs of a thread in either pass. Where stride and dilation are equal along both axes they read the
+// same elements, and registers hold these. us, one NVIDIA H200, outputs of a thread x blocks per multiprocessor (8 x 4
+// and 16 x 3 spill):
+//
+//                                          16 x 2   16 x 3   8 x 3   8 x 4
+//     uint16   8x2048x2048        5x5         125      149     136     163
+//     int16    120x512x512        9x9         138      168     155     162
+//     float16  8x3x1024x1023      17x17       135      150     154     177
+//     uint16   4x2048x2048        63x63       254      209     252     272
+//     float16  32x256x28x28       7x7         163      144     122     112
+//     uint8    64x512x512 HWC     5x5 / 2     165      147     158     148     always 8 outputs
+constexpr int line_reuse(bool slides, int acc_bytes) { return slides && acc_bytes == 4 ? 16 : 8; }
+constexpr int line_blocks(bool slides, int acc_bytes) { return slides || acc_bytes == 8 ? 2 : 3; }
+
+struct LineTile {
+  int channels;     // interleaved channels of a tile row, else 1
+  int pixels;       // output pixels of a tile row, a multiple of the outputs of a thread
+  int span;         // input elements of a tile row
+  int lines;        // row results under the windows of a step's outputs
+  int kept;         // of these, the ones that belong to the next step, too
+  int steps;        // of a strip
+  bool contiguous;  // neighbouring elements of a tile row are neighbours in the image
+
+  constexpr int columns() const { return pixels * channels; }
+  // Odd, so that lanes on 32 rows hit 32 banks.
+  constexpr int pitch() const { return span | 1; }
+  constexpr int line_pitch() const { return columns() | 1; }
+};
+
+struct LineParams {
+  Image in, out;
+  Placement place;
+  int kh, kw;
+  LineTile tile;
+  unsigned tiles_x, tiles_y, channel_blocks;
+  PassTaps taps;
+
+  // In shared memory: taps along x, taps along y, the box, the lines, weights of rows. Passes
+  // up to kLineBeyond elements or lines behind those under a window.
+  constexpr int taps_x() const { return int(round_up(kw, 4)); }
+  constexpr int taps_y() const { return int(round_up(kh, 4)); }
+  constexpr int box() const { return kLineRows * tile.pitch() + kLineBeyond * int(place.dilation_x) * tile.channels; }
+  constexpr int lines() const { return (tile.lines + kLineBeyond * int(place.dilation_y)) * tile.line_pitch(); }
+};
+
+static_assert(sizeof(LineParams) + sizeof(void*) <= 4096, "kernel parameters beyond 4 KiB");
+
+}  // namespace torch_conv::separable2d
