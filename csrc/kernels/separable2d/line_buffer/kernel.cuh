@@ -143,19 +143,19 @@ struct LineLoader {
 };
 
 // sums[v] += taps[i] * from[(v + i) * step] for i ascending; an element is read once, and window[e % V] is element e.
-// Four taps at a time, whose elements are read before: up to kLineBeyond elements beyond the last one.
-template <int V, typename A>
-__device__ __forceinline__ void slide(A (&sums)[V], const A* taps, int count, const A* from, int step) {
+// Four taps at a time, whose elements are read before: up to kLineBeyond elements behind the last one. A constant step
+// is an operand of the loads.
+template <int V, typename A, typename Step>
+__device__ __forceinline__ void slide(A (&sums)[V], const A* taps, int count, const A* from, Step step) {
   A window[V];
 #pragma unroll
   for (int v = 0; v < V - 1; ++v) window[v] = from[v * step];
-  from += (V - 1) * step;
-  for (int left = count;;) {
+  for (int left = count;; taps += V, from += V * step) {
 #pragma unroll
     for (int u = 0; u < V; u += 4) {
       A next[4], tap[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j, from += step) next[j] = *from, tap[j] = taps[u + j];
+      for (int j = 0; j < 4; ++j) next[j] = from[(u + j + V - 1) * step], tap[j] = taps[u + j];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         if (j > 0 && j >= left) return;
@@ -166,15 +166,15 @@ __device__ __forceinline__ void slide(A (&sums)[V], const A* taps, int count, co
       left -= 4;
       if (left <= 0) return;
     }
-    taps += V;
   }
 }
 
-// One of the passes over V neighbouring outputs: output v reads from[v * step_v + i * step_i] at tap i. Near an edge
-// `skip` leaves out taps; output 0 reads position `first` of the axis at tap 0. put(sums, v) takes outputs from v on.
-template <bool kSlides, int V, typename A, typename Put>
-__device__ __forceinline__ void line_pass(const A* taps, int count, const A* from, int step_v, int step_i, bool skip,
+// One of the passes over V neighbouring outputs; elements of the axis are `step` apart, and output 0 begins at position
+// `first`. Near an edge `skip` leaves out taps. put(sums, v) takes outputs from v on.
+template <bool kSlides, int V, typename A, typename Step, typename Put>
+__device__ __forceinline__ void line_pass(const A* taps, int count, const A* from, Step step, bool skip,
                                           const Axis& axis, int first, Put put) {
+  const int step_v = int(axis.stride) * step, step_i = int(axis.dilation) * step;
   if (skip && !axis.covers(first, V, count)) {
     constexpr int kFew = 4;
 #pragma unroll 1
@@ -186,7 +186,7 @@ __device__ __forceinline__ void line_pass(const A* taps, int count, const A* fro
     return;
   }
   A sums[V] = {};
-  if constexpr (kSlides) slide(sums, taps, count, from, step_i);
+  if constexpr (kSlides) slide(sums, taps, count, from, step);
   else accumulate(sums, taps, count, false, [&](int v, int i) { return from[v * step_v + i * step_i]; });
   put(sums, 0);
 }
@@ -218,23 +218,24 @@ struct LineWriter {
     const int64_t start = at.n * p.out.stride_n + channel * p.out.stride_c + y * p.out.stride_h + x * p.out.stride_w;
     with_type(p.out.dtype, [&](auto zero) {
       using Out = decltype(zero);
-      Out* to = static_cast<Out*>(p.out.data) + start;
+      constexpr int64_t kBytes = sizeof(Out);
+      char* to = static_cast<char*>(p.out.data) + start * kBytes;
 #pragma unroll
-      for (int v = 0; v < V; ++v, to += p.out.stride_h)
-        if (v < rows) *to = from_acc<Out>(sums[v]);
+      for (int v = 0; v < V; ++v, to += p.out.stride_h * kBytes)
+        if (v < rows) *reinterpret_cast<Out*>(to) = from_acc<Out>(sums[v]);
     });
   }
 };
 
-// kSlides: stride and dilation are equal along both axes.
+// kSlides: stride and dilation are 1 along both axes.
 template <typename T, bool kSlides>
 __global__ void __launch_bounds__(32 * kLineWarps, line_blocks(kSlides, sizeof(acc_t<T>)))
     separable_line_buffer(const __grid_constant__ LineParams p) {
   using A = acc_t<T>;
-  constexpr int V = line_reuse(kSlides, sizeof(A)), kColumnsOfBlock = kLineWarps * V;
+  constexpr int V = line_reuse(kSlides, sizeof(A)), kColumnsOfBlock = kLineWarps * V, kPitch = line_pitch(V);
   extern __shared__ __align__(128) unsigned char shared[];
   const LineTile& tile = p.tile;
-  const int stride_y = int(p.place.stride_y), pitch = tile.pitch(), line_pitch = tile.line_pitch();
+  const int stride_y = int(p.place.stride_y), pitch = tile.pitch();
   A* const taps_x = reinterpret_cast<A*>(shared);
   A* const taps_y = taps_x + p.taps_x();
   A* const box = taps_y + p.taps_y();
@@ -252,7 +253,7 @@ __global__ void __launch_bounds__(32 * kLineWarps, line_blocks(kSlides, sizeof(a
   const int pixel = warp / tile.channels * V, channel = warp % tile.channels;
   const int first_x = (int(at.x) + pixel) * int(axis_x.stride) - int(p.place.pad_x);
   const A* const row = box + lane * pitch + pixel * int(axis_x.stride) * tile.channels + channel;
-  A* const results = lines + lane * line_pitch + pixel * tile.channels + channel;
+  A* const results = lines + lane * kPitch + pixel * tile.channels + channel;
   // Column pass: the thread's column, V rows of it.
   const int column = threadIdx.x % kColumnsOfBlock, part = threadIdx.x / kColumnsOfBlock * V;
   const int x = int(at.x) + column / tile.channels, c = int(at.channel) + column % tile.channels;
@@ -276,31 +277,34 @@ __global__ void __launch_bounds__(32 * kLineWarps, line_blocks(kSlides, sizeof(a
     if (more) loader.load(first_row(next_y) + next_line, needed(next_y) - next_line);
     if (there) {
       if (lane < needed(y) - line && pixel < tile.pixels) {
-        A* const to = results + line * line_pitch;
-        line_pass<kSlides, V>(taps_x, p.kw, row, int(axis_x.stride) * tile.channels,
-                              int(axis_x.dilation) * tile.channels, skip, axis_x, first_x,
-                              [&](const auto& sums, int v) {
-                                int w = v;
-                                for (const A& sum : sums) to[w++ * tile.channels] = sum;
-                              });
+        A* const to = results + line * kPitch;
+        const auto pass = [&](auto channels) {
+          line_pass<kSlides, V>(taps_x, p.kw, row, channels, skip, axis_x, first_x, [&](const auto& sums, int v) {
+            int at = v * channels;
+#pragma unroll
+            for (const A& sum : sums) to[at] = sum, at += channels;
+          });
+        };
+        if (tile.channels == 1) pass(std::integral_constant<int, 1>{});
+        else pass(tile.channels);
       }
       if (p.place.normalized && next_y != y && warp == 0)
         weights[lane] = inside_weight(taps_y, p.kh, Axis{p.in.h, 0, axis_y.dilation}, first_row(y + lane));
       __syncthreads();
       if (next_y != y) {
         if (stores && y + part < last_y) {
-          line_pass<kSlides, V>(taps_y, p.kh, lines + part * stride_y * line_pitch + column, stride_y * line_pitch,
-                                int(axis_y.dilation) * line_pitch, skip, axis_y, first_row(y + part),
-                                [&](auto& sums, int v) {
-                                  writer.put(sums, y + part + v, last_y - y - part - v, weight, weights + part + v);
-                                });
+          const auto put = [&](auto& sums, int v) {
+            writer.put(sums, y + part + v, last_y - y - part - v, weight, weights + part + v);
+          };
+          line_pass<kSlides, V>(taps_y, p.kh, lines + part * stride_y * kPitch + column,
+                                std::integral_constant<int, kPitch>{}, skip, axis_y, first_row(y + part), put);
         }
         if (!more) return;
         __syncthreads();
         if (threadIdx.x < tile.columns()) {
           A* to = lines + threadIdx.x;
 #pragma unroll 4
-          for (int r = 0; r < tile.kept; ++r, to += line_pitch) *to = to[kLineRows * stride_y * line_pitch];
+          for (int r = 0; r < tile.kept; ++r, to += kPitch) *to = to[kLineRows * stride_y * kPitch];
         }
       }
     }

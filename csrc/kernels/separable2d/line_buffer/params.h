@@ -9,10 +9,10 @@ namespace torch_conv::separable2d {
 constexpr int kLineWarps = 8;  // of a block; each makes a segment of a tile row's outputs in the row pass
 constexpr int kLineRows = 32;  // input rows of a box, one per lane; output rows of a step
 
-constexpr int kLineBeyond = 3;
+constexpr int kLineBeyond = 3;  // elements or lines that a pass may read behind those under a window
 
-// Neighbouring outputs of a thread in either pass. Where stride and dilation are equal along both axes they read the
-// same elements, and registers hold these. us, one NVIDIA H200, outputs of a thread x blocks per multiprocessor (8 x 4
+// Neighbouring outputs of a thread in either pass. Where stride and dilation are 1 they read the same elements,
+// and registers hold these. us, one NVIDIA H200, outputs of a thread x blocks per multiprocessor (8 x 4
 // and 16 x 3 spill):
 //
 //                                          16 x 2   16 x 3   8 x 3   8 x 4
@@ -25,6 +25,9 @@ constexpr int kLineBeyond = 3;
 constexpr int line_reuse(bool slides, int acc_bytes) { return slides && acc_bytes == 4 ? 16 : 8; }
 constexpr int line_blocks(bool slides, int acc_bytes) { return slides || acc_bytes == 8 ? 2 : 3; }
 
+// Of row results; odd, so that lanes on 32 rows hit 32 banks.
+constexpr int line_pitch(int reuse) { return kLineWarps * reuse + 1; }
+
 struct LineTile {
   int channels;     // interleaved channels of a tile row, else 1
   int pixels;       // output pixels of a tile row, a multiple of the outputs of a thread
@@ -35,25 +38,22 @@ struct LineTile {
   bool contiguous;  // neighbouring elements of a tile row are neighbours in the image
 
   constexpr int columns() const { return pixels * channels; }
-  // Odd, so that lanes on 32 rows hit 32 banks.
-  constexpr int pitch() const { return span | 1; }
-  constexpr int line_pitch() const { return columns() | 1; }
+  constexpr int pitch() const { return span | 1; }  // odd, too
 };
 
 struct LineParams {
   Image in, out;
   Placement place;
-  int kh, kw;
+  int kh, kw, reuse;
   LineTile tile;
   unsigned tiles_x, tiles_y, channel_blocks;
   PassTaps taps;
 
-  // In shared memory: taps along x, taps along y, the box, the lines, weights of rows. Passes
-  // up to kLineBeyond elements or lines behind those under a window.
+  // In shared memory: taps along x, taps along y, the box, the lines, weights of rows.
   constexpr int taps_x() const { return int(round_up(kw, 4)); }
   constexpr int taps_y() const { return int(round_up(kh, 4)); }
   constexpr int box() const { return kLineRows * tile.pitch() + kLineBeyond * int(place.dilation_x) * tile.channels; }
-  constexpr int lines() const { return (tile.lines + kLineBeyond * int(place.dilation_y)) * tile.line_pitch(); }
+  constexpr int lines() const { return (tile.lines + kLineBeyond * int(place.dilation_y)) * line_pitch(reuse); }
 };
 
 static_assert(sizeof(LineParams) + sizeof(void*) <= 4096, "kernel parameters beyond 4 KiB");

@@ -11,9 +11,9 @@ namespace torch_conv::separable2d {
 
 void launch_line_buffer(const Separable& p, const Plan& plan, const Site& site);
 
-inline bool line_slides(const Separable& p) {
-  return p.place.stride_y == p.place.dilation_y && p.place.stride_x == p.place.dilation_x;
-}
+inline bool line_slides(const Separable& p) { return p.place.unit_steps_of_images(); }
+
+inline int line_reuse(const Separable& p) { return line_reuse(line_slides(p), int(acc_bytes(p.in.dtype))); }
 
 inline LineParams line_params(const Separable& p, const LineTile& tile, const PassTaps& taps) {
   return {.in = p.in,
@@ -21,6 +21,7 @@ inline LineParams line_params(const Separable& p, const LineTile& tile, const Pa
           .place = p.place,
           .kh = int(p.kh),
           .kw = int(p.kw),
+          .reuse = line_reuse(p),
           .tile = tile,
           .tiles_x = unsigned(ceil_div(p.out.w, tile.pixels)),
           .tiles_y = unsigned(ceil_div(p.out.h, tile.steps * kLineRows)),
@@ -33,11 +34,11 @@ inline int64_t line_bytes(const Separable& p, const LineTile& t) {
   return (int64_t(with.taps_x()) + with.taps_y() + with.box() + with.lines() + kLineRows) * acc_bytes(p.in.dtype);
 }
 
-// A tile row of `pixels` pixels, without steps.
+// A tile row of `pixels` pixels, in strips of one step.
 inline LineTile line_tile(const Separable& p, int pixels) {
   const Placement& at = p.place;
   const int64_t kMost = 1 << 20;  // beyond any shared memory
-  LineTile t{.channels = channels_together(p), .pixels = pixels};
+  LineTile t{.channels = channels_together(p), .pixels = pixels, .steps = 1};
   t.contiguous = p.in.stride_w == t.channels && (t.channels == 1 || p.in.stride_c == 1) && p.in.c % t.channels == 0;
   const int64_t span = (pixels - 1) * at.stride_x + (p.kw - 1) * at.dilation_x + 1;
   const int64_t lines = (kLineRows - 1) * at.stride_y + (p.kh - 1) * at.dilation_y + 1;
@@ -49,7 +50,7 @@ inline LineTile line_tile(const Separable& p, int pixels) {
 
 // The widest tile that fits; without pixels if none does.
 inline LineTile widest_line_tile(const Separable& p, const Arch& arch) {
-  const int reuse = line_reuse(line_slides(p), int(acc_bytes(p.in.dtype)));
+  const int reuse = line_reuse(p);
   const int most = kLineWarps / channels_together(p) * reuse;
   for (int pixels = int(std::min<int64_t>(most, round_up(p.out.w, reuse))); pixels >= reuse;
        pixels = int(round_up(pixels / 2, reuse))) {
