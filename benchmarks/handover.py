@@ -37,7 +37,7 @@ import torch_conv
 from torch_conv.bench.common import first_line
 from torch_conv.bench.results import metadata
 from torch_conv.bench.sampling import buffers_needed, once
-from torch_conv.bench.timing import median, sampler
+from torch_conv.bench.timing import median, sampler, wait_for_compiler
 
 LAST = {"NHWC": torch.channels_last, "NDHWC": torch.channels_last_3d}
 # Ours and torch's differ by so much of the windows' sum of |taps|; float32 by torch may be TF32.
@@ -235,6 +235,7 @@ def main() -> int:
     parser.add_argument("--ours", type=Path, metavar="FILE", help="measure our side of results again, and keep torch's")
     parser.add_argument("--list", action="store_true", help="print the cases' names and stop")
     args = parser.parse_args()
+    wait_for_compiler()
     if args.tuned:
         return tune(args.tuned, args.seconds)
     if args.ours:

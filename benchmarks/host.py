@@ -25,6 +25,7 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv.bench.results import metadata
+from torch_conv.bench.timing import wait_for_compiler
 
 CALLS = 10  # in one sample: far fewer than the launches a stream holds before it blocks
 CHANNELS = 4
@@ -58,6 +59,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
     args = parser.parse_args()
+    wait_for_compiler()
     torch.set_num_threads(1)
     rows = []
     for name, sides_of, letters in (

@@ -36,6 +36,7 @@ from scaling_rows import Row, Task
 from scaling_split import gather, strong, weak
 
 from torch_conv.bench.results import metadata
+from torch_conv.bench.timing import wait_for_compiler
 
 MEASURE: dict[str, Callable[[Task], Row]] = {
     "strong": strong,
@@ -122,6 +123,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
     parser.add_argument("--list", action="store_true", help="print the rows' names and stop")
     args = parser.parse_args()
+    wait_for_compiler()
     cuda = torch.cuda.is_available() if args.device is None else args.device == "cuda"
     there = torch.cuda.device_count()
     n = args.devices if args.devices is not None else there if cuda else 2

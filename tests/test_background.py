@@ -158,6 +158,7 @@ def test_the_end_of_a_process_waits_for_no_other_one(compiler, tmp_path):
         started = time.monotonic()
         run_python(REQUEST + "import time\nready(first)\ntime.sleep(0.5)", TORCH_CONV_CACHE=str(tmp_path))
         assert time.monotonic() - started < 25  # a lock is waited for 30 s
+        assert not path.exists()  # nor is it compiled twice
 
 
 # ---- Settings -------------------------------------------------------------------------------------------------------
@@ -172,11 +173,20 @@ def test_without_a_compiler_nothing_is_compiled(name, value):
     assert line == f"compiler: none ({name} is {value})"
 
 
-@pytest.mark.parametrize("count", ["0", "65", "-1", "2.5", "many"])
-def test_other_numbers_of_threads_are_refused(compiler, count):
-    code = REQUEST + "try:\n    ready(first)\nexcept RuntimeError as error:\n    print(error)"
-    output = run_python(code, TORCH_CONV_CACHE="0", TORCH_CONV_COMPILE_THREADS=count)
-    assert output == f"torch_conv: TORCH_CONV_COMPILE_THREADS must be from 1 to 64, got '{count}'\n"
+@pytest.mark.parametrize("count", ["0", "65", "-1", "2.5", " 4", "many"])
+def test_other_numbers_of_threads_are_refused(monkeypatch, count):
+    monkeypatch.setenv("TORCH_CONV_COMPILE", "background")
+    monkeypatch.setenv("TORCH_CONV_COMPILE_THREADS", count)
+    sentence = f"^torch_conv: TORCH_CONV_COMPILE_THREADS must be from 1 to 64, got '{count}'$"
+    with pytest.raises(RuntimeError, match=sentence):
+        OPS._store_report()
+
+
+@pytest.mark.parametrize("count", ["", "1", "64"])
+def test_numbers_of_threads(compiler, count):
+    code = REQUEST + "print(ready(first), ops._finish_compiling(), ready(first))"
+    variables = {"TORCH_CONV_COMPILE": None, "TORCH_CONV_COMPILE_THREADS": count}
+    assert run_python(code, TORCH_CONV_CACHE="0", **variables).split() == ["0", "0", "1"]
 
 
 def test_other_settings_are_refused(monkeypatch):
@@ -208,6 +218,12 @@ def test_every_family_has_a_stand_in(planned, name):
     lines = planned(lambda: CALLS[name](lambda t: t))
     assert any(NOTE in line for line in lines), lines
     assert not any("waits for the compiler" in line for line in lines), lines
+
+
+def test_calls_do_not_wait_unless_told_to(planned, monkeypatch):
+    monkeypatch.delenv("TORCH_CONV_COMPILE")
+    (line,) = planned(lambda: torch_conv.filter2d(image(*PLANES), taps(9, 11)))
+    assert NOTE in line
 
 
 @pytest.mark.parametrize("name", ON_TENSOR_CORES)
@@ -324,3 +340,21 @@ print(len(loaded), torch.equal(result, expected))
     )
     output = run_python(code, TORCH_CONV_CACHE=str(tmp_path), TORCH_CONV_COMPILE="background")
     assert output.split() == ["True", "1", "True"]
+
+
+@pytest.mark.cuda
+def test_steps_that_stand_in_for_a_chain_have_no_kernels_compiled(cuda, compiler, tmp_path):
+    code = (
+        ON_GPU
+        + """
+call = lambda **more: torch_conv.thin_edges(at(image(2, 3, 60, 97)), 7, 1.5, **more)
+print("by other launches" in str(torch_conv.explain(call)))
+print("until it is compiled" in str(torch_conv.explain(call, algorithm="separable")))
+first = call()
+torch.ops.torch_conv._finish_compiling()
+print("until it is compiled" in str(torch_conv.explain(call, algorithm="separable")), torch.equal(call(), first))
+"""
+    )
+    output = run_python(code, TORCH_CONV_CACHE=str(tmp_path), TORCH_CONV_COMPILE="background")
+    assert output.split() == ["True"] * 4
+    assert len(list(tmp_path.iterdir())) == 1

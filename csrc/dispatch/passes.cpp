@@ -149,7 +149,9 @@ void run_passes(Call& call, const Target& target, const ImageView& in, int axes,
   if (axes == 3) {
     if (p.peers.any()) return run_on_shards(call, target, p);
     const auto d = dispatch_volumes(target, p);
+    const bool replaces_fused = call.replaces_fused;
     if (!d || !launch_if_served(call, target, *d)) in_two_passes(call, target, in, p);
+    call.replaces_fused = replaces_fused;  // of what comes next
     return;
   }
   if (p.peers.any()) return run(call, target, p);

@@ -53,7 +53,7 @@ struct Call {
   std::string refused{};          // refusal reasons of kernel families, for the next of these lines
   bool steered = environment_steers();
   bool waits = false;            // for the compiler, whatever TORCH_CONV_COMPILE says
-  bool stands_in = false;        // the launches stand in for a kernel of all of them, which is compiled meanwhile
+  bool replaces_fused = false;   // these launches replace a fused kernel, which is compiled meanwhile
   LaunchGraph* graph = nullptr;  // records the launches of a first call (graph/launch_graph.h)
   Footprint footprint{};
 

@@ -119,14 +119,15 @@ bool lacks_kernels(const Call& call, const Target& target, const Decision<Proble
 }
 
 // The plan that runs now: the decision's, or a stand-in. Null: the decision's kernels are compiled meanwhile, and the
-// caller has other launches with the same bits.
+// caller's other launches, which have the same bits, replace them.
 template <typename Problem>
 std::shared_ptr<const Plan> plan_for_now(Call& call, const Target& target, const Decision<Problem>& d,
                                          bool has_other_launches = false) {
   if (!call.runs() || !lacks_kernels(call, target, d)) return d.plan;
   std::shared_ptr<const Plan> plan = stand_in(target, d.problem, *d.plan, d.plan_cuda);
   if (!plan && !(has_other_launches && d.plan->bits == kChainBits)) return d.plan;
-  compile_meanwhile(call, target, d.plan);
+  const bool compiles = compile_meanwhile(call, target, d.plan);
+  if (!plan) call.replaces_fused = compiles;
   return plan;
 }
 
@@ -184,7 +185,6 @@ bool launch_if_served(Call& call, const Target& target, const Decision<Problem>&
   const std::string note = note_on_first_call(call, target, d, true);
   const std::shared_ptr<const Plan> plan = plan_for_now(call, target, d, true);
   if (plan) launch_plan(call, target, d, plan, note);
-  else call.stands_in = true;
   return plan != nullptr;
 }
 

@@ -53,14 +53,16 @@ inline bool takes_stand_ins(const Call& call, const Target& target) {
 }
 
 // Starts the compilation of a plan's kernels. The call's graph, which launches others, is replayed until they are
-// ready. Launches that stand in for one kernel of all of them start no compilation of their own.
-inline void compile_meanwhile(Call& call, const Target& target, const std::shared_ptr<const Plan>& wanted) {
-  if (call.stands_in) return;
-  for (const Kernel& kernel : wanted->kernels) cuda::compile_in_background(kernel, target.arch());
-  if (!call.graph) return;
+// ready. False: they will not be. Launches that replace a fused kernel meanwhile start no compilation of their own.
+inline bool compile_meanwhile(Call& call, const Target& target, const std::shared_ptr<const Plan>& wanted) {
+  if (call.replaces_fused) return true;
+  bool compiles = true;
+  for (const Kernel& kernel : wanted->kernels) compiles &= cuda::compile_in_background(kernel, target.arch());
+  if (!call.graph) return compiles;
   call.graph->guard([wanted, arch = target.arch(), device = target.input().get_device_index()](const auto&) {
     return compiles_in_background() && !all_ready(*wanted, arch) && !cuda::capturing(device);
   });
+  return compiles;
 }
 
 }  // namespace torch_conv

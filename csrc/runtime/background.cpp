@@ -19,14 +19,12 @@
 
 namespace torch_conv {
 
-namespace {
-
-// TORCH_CONV_COMPILE_THREADS, else half of the processors, but at most 4.
-int most_threads() {
+int background_threads() {
   constexpr int kMost = 64;
   const char* variable = std::getenv("TORCH_CONV_COMPILE_THREADS");
   const std::string_view asked = variable ? variable : "";
-  if (asked.empty()) return std::clamp(int(std::thread::hardware_concurrency() / 2), 1, 4);
+  static const int usual = std::clamp(int(std::thread::hardware_concurrency() / 2), 1, 4);
+  if (asked.empty()) return usual;
   int count = 0;
   const auto [end, error] = std::from_chars(asked.begin(), asked.end(), count);
   if (error == std::errc() && end == asked.end() && count >= 1 && count <= kMost) return count;
@@ -34,10 +32,12 @@ int most_threads() {
                            ", got '" + std::string(asked) + "'");
 }
 
+namespace {
+
 class Pool {
  public:
   bool add(std::function<void()> task) {
-    const int most = most_threads();
+    const int most = background_threads();
     const std::lock_guard lock(mutex_);
     forget_parent();
     if (stopped_) return false;
@@ -55,6 +55,7 @@ class Pool {
 
   bool stops() {
     const std::lock_guard lock(mutex_);
+    forget_parent();
     return stopped_;
   }
 

@@ -5,6 +5,9 @@
 
 namespace torch_conv {
 
+// TORCH_CONV_COMPILE_THREADS, else half of the processors, but at most 4. Throws for other values than 1 to 64.
+int background_threads();
+
 // Runs a task on one of few threads, in the order of the requests. Tasks must not throw. False: there can be no thread,
 // or this process is the child of a fork() during a task. A child has no tasks of its parent. The end of the process
 // drops tasks that have not begun and waits for the others.

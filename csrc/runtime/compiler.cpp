@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/background.h"
 #include "runtime/driver.h"
 #include "runtime/sources.h"
 
@@ -136,7 +137,7 @@ CompileMode compile_mode() {
   const char *mode = std::getenv("TORCH_CONV_COMPILE"), *off = std::getenv("TORCH_CONV_NO_NVRTC");
   const std::string_view asked = mode ? mode : "";
   if (asked == "never" || (asked.empty() && off && off == std::string_view("1"))) return CompileMode::never;
-  if (asked.empty() || asked == "background") return CompileMode::background;
+  if (asked.empty() || asked == "background") return background_threads(), CompileMode::background;
   if (asked == "wait") return CompileMode::wait;
   throw std::runtime_error("torch_conv: TORCH_CONV_COMPILE must be 'background', 'wait' or 'never', got '" +
                            std::string(asked) + "'");
@@ -145,7 +146,8 @@ CompileMode compile_mode() {
 const std::string& compiler_version(std::string* why) {
   static const std::string none;
   const bool never = compile_mode() == CompileMode::never;
-  const char* setting = std::getenv("TORCH_CONV_COMPILE") ? "TORCH_CONV_COMPILE is never" : "TORCH_CONV_NO_NVRTC is 1";
+  const char* mode = std::getenv("TORCH_CONV_COMPILE");
+  const char* setting = mode && *mode ? "TORCH_CONV_COMPILE is never" : "TORCH_CONV_NO_NVRTC is 1";
   if (why) *why = never ? setting : "NVRTC was not found";
   return never ? none : nvrtc().release;
 }

@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "runtime/background.h"
 #include "runtime/compress.h"
 #include "runtime/sources.h"
 
@@ -98,13 +97,14 @@ bool write_kernel(const std::string& path, const std::string& description, const
   return false;
 }
 
-CompilationLock::CompilationLock(const std::string& path) : path_(path + ".lock") {
+CompilationLock::CompilationLock(const std::string& path, bool (*gives_up)()) : path_(path + ".lock") {
   if (path.empty()) return;
   file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   constexpr int kLongestMs = 30000, kStepMs = 10;  // the slowest kernel takes 7 s
   for (int waited = 0; file_ >= 0; waited += kStepMs) {
     held_ = flock(file_, LOCK_EX | LOCK_NB) == 0;
-    if (held_ || waited >= kLongestMs || background_stops()) return;
+    given_up_ = !held_ && gives_up();
+    if (held_ || given_up_ || waited >= kLongestMs) return;
     if (errno != EWOULDBLOCK) break;  // a file system without locks
     usleep(1000 * kStepMs);
   }

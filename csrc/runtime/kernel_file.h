@@ -25,19 +25,20 @@ std::optional<Binary> read_kernel(const std::string& path, const std::string& de
 bool write_kernel(const std::string& path, const std::string& description, const Binary& binary);
 
 // Held by the only process that compiles a file. A second process waits for the first one, but for no longer than any
-// compilation takes, because the first may have been stopped, and not at its own end. File systems without locks let
-// all processes compile.
+// compilation takes: the first may have been stopped. File systems without locks let all processes compile.
 class CompilationLock {
  public:
-  explicit CompilationLock(const std::string& path);  // of the kernel's file; "": no lock
+  // The path is of the kernel's file; "": no lock. The wait ends early once `gives_up` returns true.
+  CompilationLock(const std::string& path, bool (*gives_up)());
   ~CompilationLock();
   CompilationLock(const CompilationLock&) = delete;
   CompilationLock& operator=(const CompilationLock&) = delete;
+  bool given_up() const { return given_up_; }
 
  private:
   std::string path_;
   int file_ = -1;
-  bool held_ = false;
+  bool held_ = false, given_up_ = false;
 };
 
 // The folder of kernels that were built ahead: `kernels`, in the folder of this module.

@@ -66,13 +66,15 @@ struct CompileTask {
   CompileTask(const Kernel& kernel, int capability)
       : kernel(kernel), target(target_of(kernel, capability)), flags(compile_flags()), file(kernel, capability) {}
 
-  // Another process may have compiled the kernel meanwhile, unless the driver takes no code from the cache.
-  std::pair<Binary, Origin> run(bool driver_takes_cached) const {
-    const CompilationLock lock(file.path);
-    if (auto found = driver_takes_cached ? file.read() : std::nullopt) return {std::move(*found), Origin::cache};
+  // Another process may have compiled the kernel meanwhile, unless the driver takes no code from the cache. No result:
+  // `gives_up` ended the wait for that process.
+  std::optional<std::pair<Binary, Origin>> run(bool driver_takes_cached, bool (*gives_up)()) const {
+    const CompilationLock lock(file.path, gives_up);
+    if (lock.given_up()) return std::nullopt;
+    if (auto found = driver_takes_cached ? file.read() : std::nullopt) return {{std::move(*found), Origin::cache}};
     Binary binary = compile(kernel, target, flags);
     if (!file.path.empty()) write_kernel(file.path, file.description, binary);  // may fail: compiled again next time
-    return {std::move(binary), Origin::compiled};
+    return {{std::move(binary), Origin::compiled}};
   }
 };
 
@@ -103,21 +105,24 @@ class StoredKernel {
     return state_ == State::found || state_ == State::loaded;
   }
 
-  void compile_in_background() {
+  // False: the kernel is not ready, and no thread compiles it.
+  bool compile_in_background() {
     const std::lock_guard lock(mutex_);
     look_up();
-    if (state_ != State::absent || failed_ || compiler_version().empty()) return;
+    if (state_ != State::absent) return true;
+    if (failed_ || compiler_version().empty()) return false;
     const bool accepted = run_in_background([this, task = CompileTask(kernel_, capability_)] {
       std::unique_lock lock(mutex_);
       if (state_ != State::queued) return;  // load() did not wait for this thread
       try {
-        compile(lock, task);
+        compile(lock, task, background_stops);
       } catch (const std::exception& error) {
         failed_ = true;
         std::fprintf(stderr, "%s; calls use slower kernels instead\n", error.what());
       }
     });
     if (accepted) state_ = State::queued, process_ = getpid();
+    return accepted;
   }
 
   // The origin, if the kernel is loaded and no other thread is at work on it.
@@ -171,15 +176,17 @@ class StoredKernel {
     else driver_takes_cached_ = false;
   }
 
-  void compile(std::unique_lock<std::mutex>& lock) { compile(lock, CompileTask(kernel_, capability_)); }
+  void compile(std::unique_lock<std::mutex>& lock) {
+    compile(lock, CompileTask(kernel_, capability_), [] { return false; });
+  }
 
-  void compile(std::unique_lock<std::mutex>& lock, const CompileTask& task) {
+  void compile(std::unique_lock<std::mutex>& lock, const CompileTask& task, bool (*gives_up)()) {
     state_ = State::compiling, process_ = getpid();
     lock.unlock();
     std::optional<std::pair<Binary, Origin>> result;
     std::exception_ptr error;
     try {
-      result = task.run(driver_takes_cached_);
+      result = task.run(driver_takes_cached_, gives_up);
     } catch (...) {
       error = std::current_exception();
     }
@@ -230,7 +237,9 @@ bool is_ready(const Kernel& kernel, const Arch& arch) { return stored(kernel, ar
 
 bool offers(const Kernel& kernel, const Arch& arch) { return is_ready(kernel, arch) || !compiler_version().empty(); }
 
-void compile_in_background(const Kernel& kernel, const Arch& arch) { stored(kernel, arch).compile_in_background(); }
+bool compile_in_background(const Kernel& kernel, const Arch& arch) {
+  return stored(kernel, arch).compile_in_background();
+}
 
 std::vector<std::string> build_ahead(const std::string& folder, int capability, const std::vector<Kernel>& kernels) {
   const std::string arch_folder = folder + "/sm_" + std::to_string(capability);

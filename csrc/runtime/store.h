@@ -21,9 +21,9 @@ bool offers(const Kernel& kernel, const Arch& arch);
 // Whether load() finds the kernel without a compilation.
 bool is_ready(const Kernel& kernel, const Arch& arch);
 
-// Starts the compilation of a kernel that is not ready. An error is said once on standard error, and such a kernel is
-// compiled again only by load().
-void compile_in_background(const Kernel& kernel, const Arch& arch);
+// Starts the compilation of a kernel that is not ready. False: it will not become ready. An error is said once on
+// standard error, and such a kernel is compiled again only by load().
+bool compile_in_background(const Kernel& kernel, const Arch& arch);
 
 // Compiles the kernels that `folder`/sm_XY does not hold yet. Returns the files of all kernels.
 std::vector<std::string> build_ahead(const std::string& folder, int capability, const std::vector<Kernel>& kernels);

@@ -40,6 +40,7 @@ struct Case {
   int64_t above = 0, below = 0;  // rows of other shards
   int hwc = 0;                 // channels, innermost
   int64_t stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
+  bool normalized = false;     // of Border::skip
 };
 
 constexpr int64_t kN = 2, kSpare = 256;
@@ -101,7 +102,8 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
                               .dilation_y = k.dilation_y,
                               .dilation_x = k.dilation_x,
                               .border = k.border,
-                              .value = k.value},
+                              .value = k.value,
+                              .normalized = k.normalized},
                     .peers = {from.part(0, k.above), from.part(k.above + k.h, k.below)}};
   PassTaps passed{{p.taps_x.data, 0, p.taps_x.stride_n, p.taps_x.stride_c},
                   {p.taps_y.data, 0, p.taps_y.stride_n, p.taps_y.stride_c}};
@@ -114,6 +116,8 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
   memset(shared, 0xff, sizeof(shared));
   Plan plan{};
   std::string wrong = launch(p, passed, plan);
+  const bool beyond = std::any_of(shared + plan.shared_bytes, shared + sizeof(shared), [](auto b) { return b != 0xff; });
+  if (plan.shared_bytes > 0 && beyond) wrong = "shared memory behind the plan's was written";
   for (int64_t n = 0; n < kN; ++n)
     for (int64_t c = 0; c < channels; ++c) {
       const int64_t window = k.own_windows ? n * channels + c : 0;
@@ -141,6 +145,14 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
               }
             }
             sum = std::fma(ty[i], sums[x], sum);
+          }
+          if (k.normalized) {
+            float weight_x = 0, weight_y = 0;
+            for (int64_t j = 0; j < k.kw; ++j)
+              if (const int64_t at = left + j * k.dilation_x; at >= 0 && at < k.w) weight_x += std::fabs(tx[j]);
+            for (int64_t i = 0; i < k.kh; ++i)
+              if (const int64_t at = top + i * k.dilation_y; at >= 0 && at < whole_h) weight_y += std::fabs(ty[i]);
+            sum /= weight_x * weight_y;
           }
           const bool fits = top >= 0 && top + (k.kh - 1) * k.dilation_y < whole_h && left >= 0 &&
                             left + (k.kw - 1) * k.dilation_x < k.w;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import os
 import random
 import time
 from collections import deque
@@ -185,6 +186,12 @@ def _cpu_sampler(calls: list[Function], warmup: int) -> Callable[[], float]:
 
     rounds = _rounds(seconds(1), len(calls), CPU_SAMPLE_SECONDS)
     return lambda: seconds(rounds) / (rounds * len(calls))
+
+
+def wait_for_compiler() -> None:
+    """From here on calls wait for their kernels, unless TORCH_CONV_COMPILE says otherwise: other kernels' times say
+    nothing about the library."""
+    os.environ.setdefault("TORCH_CONV_COMPILE", "wait")
 
 
 def _cuda_sampler(calls: list[Function], warmup: int, graph: bool) -> Callable[[], float]:

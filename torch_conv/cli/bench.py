@@ -18,6 +18,7 @@ from torch_conv.bench.files import check_file, write_json
 from torch_conv.bench.pairs import Pair
 from torch_conv.bench.results import Results, as_row, document, import_time, kept_rows, metadata
 from torch_conv.bench.running import measure_all
+from torch_conv.bench.timing import wait_for_compiler
 from torch_conv.bench.usage import UsageError
 from torch_conv.cli import anywhere, ladder, scaling, volume
 from torch_conv.cli._images import device_named
@@ -87,6 +88,7 @@ def add_family(benchmarks: argparse._SubParsersAction, name: str, what: str) -> 
 
 
 def run(args: argparse.Namespace) -> None:
+    wait_for_compiler()
     family = family_named(args.benchmark)
     usual = QUICK_ROUNDS if args.quick else family.rounds
     rounds = usual if args.rounds is None else args.rounds

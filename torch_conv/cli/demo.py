@@ -19,7 +19,7 @@ from torch_conv.bench.files import check_folder, make_folder
 from torch_conv.bench.formatting import ratio
 from torch_conv.bench.load import MedianAndRange, Watch, disturbance, median_and_range, within_noise
 from torch_conv.bench.sampling import in_turn
-from torch_conv.bench.timing import sampler
+from torch_conv.bench.timing import sampler, wait_for_compiler
 from torch_conv.bench.usage import needed
 from torch_conv.cli._images import device_named, write_image
 from torch_conv.cli._pictures import read_picture
@@ -153,6 +153,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    wait_for_compiler()
     progress = needed("rich.progress", "rich")
     skimage, cv2 = needed("skimage", "scikit-image"), needed("cv2", "OpenCV")
     needed("matplotlib", "matplotlib")

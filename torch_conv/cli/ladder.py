@@ -10,6 +10,7 @@ from pathlib import Path
 from torch_conv.bench.files import check_file, check_folder, make_folder, write_file, write_json
 from torch_conv.bench.ladder.running import document, exit_if_wrong, measure, show
 from torch_conv.bench.machine import metadata
+from torch_conv.bench.timing import wait_for_compiler
 from torch_conv.bench.usage import UsageError, needed
 from torch_conv.cli import add_force
 from torch_conv.cli._images import device_named
@@ -98,6 +99,7 @@ def run(args: argparse.Namespace) -> None:
     from torch_conv.bench.ladder.tables import studies
     from torch_conv.cli.report.textbook import figures
 
+    wait_for_compiler()
     rounds = args.iterations or (QUICK_ROUNDS if args.quick else ROUNDS)
     if rounds < QUICK_ROUNDS:
         raise UsageError(f"--iterations must be at least {QUICK_ROUNDS}, got {rounds}")

@@ -19,7 +19,7 @@ from torch_conv.bench.ladder.running import document, exit_if_wrong, measure, sh
 from torch_conv.bench.ladder.study import Bench, Row, Study
 from torch_conv.bench.load import median_and_range
 from torch_conv.bench.machine import metadata
-from torch_conv.bench.timing import enqueue_seconds, in_rounds, queue_sampler
+from torch_conv.bench.timing import enqueue_seconds, in_rounds, queue_sampler, wait_for_compiler
 from torch_conv.bench.usage import UsageError
 from torch_conv.cli import add_force
 from torch_conv.cli._images import device_named
@@ -78,6 +78,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    wait_for_compiler()
     check_file(args.json, args.force)
     devices = devices_given(args.devices)
     bench = Bench(devices[0], ROUNDS)

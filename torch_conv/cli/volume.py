@@ -21,7 +21,7 @@ from torch_conv.bench.ladder.running import document, exit_if_wrong, measure, sh
 from torch_conv.bench.ladder.study import TOLERANCE, Bench, Row, Study, error
 from torch_conv.bench.load import median_and_range
 from torch_conv.bench.machine import metadata
-from torch_conv.bench.timing import time_call
+from torch_conv.bench.timing import time_call, wait_for_compiler
 from torch_conv.bench.usage import UsageError
 from torch_conv.cli import add_force
 from torch_conv.cli._images import device_named
@@ -81,6 +81,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    wait_for_compiler()
     check_options(args)
     check_file(args.json, args.force)
     bench = Bench(device_named(args.device), args.iterations)

@@ -30,12 +30,11 @@ inline const char* mma_is_slower(const Separable& p, const Arch&) {
                                    : "few taps: chains are mostly as fast, with the same bits in every layout";
 }
 
-// Without RING, STRIP serves planes. LINE_BUFFER serves HWC images, where the time is that of a slower kernel of
-// before. us, one NVIDIA H200, RING and the other:
+// Without RING, STRIP serves planes. us, one NVIDIA H200, RING and STRIP:
 //
 //     4096^2           21x21 48 74    31x31 58 85      63x63 105 146
 //     1024^2                          31x31 9.3 15.0
-//     16x3x1080x1920                  31x31 288 439    HWC images 305 1830
+//     16x3x1080x1920                  31x31 288 439
 //
 // TILE is faster where it serves, unless windows of 9 taps and more leave it fewer blocks than there are
 // multiprocessors. us, TILE and RING:
@@ -57,12 +56,11 @@ inline const char* ring_is_slower(const Separable& p, const Arch& arch) {
 }
 
 // RING_UNALIGNED is RING for unaligned rows, and for windows whose boxes have more than 256 columns. us, one NVIDIA
-// H100, unaligned rows, TILE (from 17 taps on STRIP, for HWC images a kernel
-// that LINE_BUFFER has replaced) and RING_UNALIGNED:
+// H100, unaligned rows, TILE (from 17 taps on STRIP) and RING_UNALIGNED:
 //
 //     16x3x1080x1917   3x3 335 362     5x5 360 365    9x9 389 370
 //                      15x15 570 376   31x31 956 469  63x63 1732 795
-//       HWC images     5x5 394 399     15x15 856 428  31x31 1804 505
+//       HWC images     5x5 394 399     15x15 856 428
 //     2048x2047        3x3 21.4 17.0   7x7 23.5 17.0  31x31 57 27
 //     512x511          3x3 9.5 6.7     7x7 10.1 6.4   31x31 24 10.5
 //

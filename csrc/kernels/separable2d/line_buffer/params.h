@@ -11,8 +11,8 @@ constexpr int kLineRows = 32;  // input rows of a box, one per lane; output rows
 
 constexpr int kLineBeyond = 3;  // elements or lines that a pass may read behind those under a window
 
-// Neighbouring outputs of a thread in either pass. Where stride and dilation are 1 they read the same elements,
-// and registers hold these. us, one NVIDIA H200, outputs of a thread x blocks per multiprocessor (8 x 4
+// Neighbouring outputs of a thread in either pass. At stride 1 or 2 and dilation 1 they read the same
+// elements, and registers hold these. us, one NVIDIA H200, outputs of a thread x blocks per multiprocessor (8 x 4
 // and 16 x 3 spill):
 //
 //                                          16 x 2   16 x 3   8 x 3   8 x 4
@@ -22,38 +22,44 @@ constexpr int kLineBeyond = 3;  // elements or lines that a pass may read behind
 //     uint16   4x2048x2048        63x63       254      209     252     272
 //     float16  32x256x28x28       7x7         163      144     122     112
 //     uint8    64x512x512 HWC     5x5 / 2     165      147     158     148     always 8 outputs
-constexpr int line_reuse(bool slides, int acc_bytes) { return slides && acc_bytes == 4 ? 16 : 8; }
-constexpr int line_blocks(bool slides, int acc_bytes) { return slides || acc_bytes == 8 ? 2 : 3; }
-
-// Of row results; odd, so that lanes on 32 rows hit 32 banks.
-constexpr int line_pitch(int reuse) { return kLineWarps * reuse + 1; }
+constexpr int line_reuse(int stride, int acc_bytes) { return stride == 1 && acc_bytes == 4 ? 16 : 8; }
+constexpr int line_blocks(int stride, int acc_bytes) { return stride > 0 || acc_bytes == 8 ? 2 : 3; }
 
 struct LineTile {
   int channels;     // interleaved channels of a tile row, else 1
-  int pixels;       // output pixels of a tile row, a multiple of the outputs of a thread
-  int span;         // input elements of a tile row
+  int pixels;       // output pixels of a tile row of a plane, a multiple of the outputs of a thread
+  int planes;       // narrow ones, side by side in a tile row
+  int plane_span;   // input elements of a tile row of a plane, with its channels
+  int span;         // ... of all planes
   int lines;        // row results under the windows of a step's outputs
   int kept;         // of these, the ones that belong to the next step, too
   int steps;        // of a strip
   bool contiguous;  // neighbouring elements of a tile row are neighbours in the image
 
-  constexpr int columns() const { return pixels * channels; }
-  constexpr int pitch() const { return span | 1; }  // odd, too
+  constexpr int columns() const { return planes * pixels * channels; }
+  // Odd, so that lanes on 32 rows hit 32 banks.
+  constexpr int pitch() const { return span | 1; }
+  constexpr int line_pitch() const { return columns() | 1; }
 };
 
 struct LineParams {
   Image in, out;
   Placement place;
-  int kh, kw, reuse;
+  int kh, kw;
   LineTile tile;
   unsigned tiles_x, tiles_y, channel_blocks;
   PassTaps taps;
 
-  // In shared memory: taps along x, taps along y, the box, the lines, weights of rows.
+  // In shared memory: taps along x, taps along y, the box, the lines, weights of rows, the columns of a tile
+  // row.
   constexpr int taps_x() const { return int(round_up(kw, 4)); }
   constexpr int taps_y() const { return int(round_up(kh, 4)); }
-  constexpr int box() const { return kLineRows * tile.pitch() + kLineBeyond * int(place.dilation_x) * tile.channels; }
-  constexpr int lines() const { return (tile.lines + kLineBeyond * int(place.dilation_y)) * line_pitch(reuse); }
+  constexpr int box_elements() const {
+    return kLineRows * tile.pitch() + (place.dilation_x == 1 ? kLineBeyond * tile.channels : 0);
+  }
+  constexpr int line_elements() const {
+    return (tile.lines + (place.dilation_y == 1 ? kLineBeyond : 0)) * tile.line_pitch();
+  }
 };
 
 static_assert(sizeof(LineParams) + sizeof(void*) <= 4096, "kernel parameters beyond 4 KiB");

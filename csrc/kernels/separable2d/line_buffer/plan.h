@@ -11,9 +11,22 @@ namespace torch_conv::separable2d {
 
 void launch_line_buffer(const Separable& p, const Plan& plan, const Site& site);
 
-inline bool line_slides(const Separable& p) { return p.place.unit_steps_of_images(); }
+// The stride whose outputs share elements in registers, or 0.
+inline int line_stride(const Separable& p) {
+  const Placement& at = p.place;
+  const bool alike = at.stride_y == at.stride_x && at.dilation_y == 1 && at.dilation_x == 1;
+  return alike && at.stride_x <= 2 ? int(at.stride_x) : 0;
+}
 
-inline int line_reuse(const Separable& p) { return line_reuse(line_slides(p), int(acc_bytes(p.in.dtype))); }
+inline int line_reuse(const Separable& p) { return line_reuse(line_stride(p), int(acc_bytes(p.in.dtype))); }
+
+// Blocks side by side: over the channels of a sample, or over all planes.
+inline int64_t line_planes(const Separable& p, const LineTile& t) {
+  return t.planes > 1 ? ceil_div(p.out.n * p.out.c, t.planes) : ceil_div(p.out.c, t.channels);
+}
+inline int64_t line_blocks(const Separable& p, const LineTile& t, int64_t rows) {
+  return (t.planes > 1 ? 1 : p.out.n) * line_planes(p, t) * ceil_div(p.out.w, t.pixels) * ceil_div(p.out.h, rows);
+}
 
 inline LineParams line_params(const Separable& p, const LineTile& tile, const PassTaps& taps) {
   return {.in = p.in,
@@ -21,41 +34,56 @@ inline LineParams line_params(const Separable& p, const LineTile& tile, const Pa
           .place = p.place,
           .kh = int(p.kh),
           .kw = int(p.kw),
-          .reuse = line_reuse(p),
           .tile = tile,
           .tiles_x = unsigned(ceil_div(p.out.w, tile.pixels)),
           .tiles_y = unsigned(ceil_div(p.out.h, tile.steps * kLineRows)),
-          .channel_blocks = unsigned(ceil_div(p.out.c, tile.channels)),
+          .channel_blocks = unsigned(line_planes(p, tile)),
           .taps = taps};
 }
 
 inline int64_t line_bytes(const Separable& p, const LineTile& t) {
   const LineParams with = line_params(p, t, {});
-  return (int64_t(with.taps_x()) + with.taps_y() + with.box() + with.lines() + kLineRows) * acc_bytes(p.in.dtype);
+  const int64_t elements =
+      int64_t(with.taps_x()) + with.taps_y() + with.box_elements() + with.line_elements() + kLineRows;
+  return elements * acc_bytes(p.in.dtype) + t.span * 4;
 }
 
 // A tile row of `pixels` pixels, in strips of one step.
-inline LineTile line_tile(const Separable& p, int pixels) {
+inline LineTile line_tile(const Separable& p, int pixels, int planes) {
   const Placement& at = p.place;
-  const int64_t kMost = 1 << 20;  // beyond any shared memory
-  LineTile t{.channels = channels_together(p), .pixels = pixels, .steps = 1};
-  t.contiguous = p.in.stride_w == t.channels && (t.channels == 1 || p.in.stride_c == 1) && p.in.c % t.channels == 0;
+  constexpr int64_t kMost = 1 << 20;  // beyond any shared memory
+  LineTile t{.channels = channels_together(p), .pixels = pixels, .planes = planes, .steps = 1};
+  const bool unit = p.in.stride_w == t.channels && (t.channels == 1 || p.in.stride_c == 1);
+  t.contiguous = unit && planes == 1 && p.in.c % t.channels == 0;
   const int64_t span = (pixels - 1) * at.stride_x + (p.kw - 1) * at.dilation_x + 1;
   const int64_t lines = (kLineRows - 1) * at.stride_y + (p.kh - 1) * at.dilation_y + 1;
-  t.span = int(std::min(span, kMost)) * t.channels;
+  t.plane_span = int(std::min(span, kMost)) * t.channels, t.span = t.plane_span * planes;
   t.lines = int(std::min(lines, kMost));
   t.kept = int(std::max<int64_t>(t.lines - kLineRows * at.stride_y, 0));
   return t;
 }
 
+// Narrow planes with one window that a tile row holds side by side.
+inline int planes_together(const Separable& p, int most, int pixels) {
+  const bool one_window =
+      p.taps_x.stride_n == 0 && p.taps_x.stride_c == 0 && p.taps_y.stride_n == 0 && p.taps_y.stride_c == 0;
+  const int64_t count = std::min<int64_t>(most / pixels, p.out.n * p.out.c);
+  // Offsets from the first plane on ascend, and fit an int.
+  const bool ascend = p.in.n == 1 || p.in.c == 1 || p.in.stride_n >= (p.in.c - 1) * p.in.stride_c;
+  const bool near = ascend && count * std::max(p.in.stride_n, p.in.stride_c) < 1 << 30;
+  const bool narrow = channels_together(p) == 1 && pixels >= p.out.w;
+  return one_window && near && narrow ? int(std::max<int64_t>(count, 1)) : 1;
+}
+
 // The widest tile that fits; without pixels if none does.
 inline LineTile widest_line_tile(const Separable& p, const Arch& arch) {
-  const int reuse = line_reuse(p);
-  const int most = kLineWarps / channels_together(p) * reuse;
+  const int reuse = line_reuse(p), most = kLineWarps / channels_together(p) * reuse;
   for (int pixels = int(std::min<int64_t>(most, round_up(p.out.w, reuse))); pixels >= reuse;
        pixels = int(round_up(pixels / 2, reuse))) {
-    const LineTile t = line_tile(p, pixels);
-    if (line_bytes(p, t) <= arch.shared_bytes) return t;
+    for (int planes = planes_together(p, most, pixels); planes > 0; planes /= 2) {
+      const LineTile t = line_tile(p, pixels, planes);
+      if (line_bytes(p, t) <= arch.shared_bytes) return t;
+    }
     if (pixels == reuse) break;
   }
   return {};
@@ -66,13 +94,12 @@ inline int line_steps(const Separable& p, const LineTile& t, const Arch& arch) {
   constexpr int kOther = 30;  // work of a row beside its taps
   const int64_t fitting = arch.shared_bytes / (line_bytes(p, t) + 1024);
   const int64_t resident =
-      arch.multiprocessors * std::clamp<int64_t>(fitting, 1, line_blocks(line_slides(p), int(acc_bytes(p.in.dtype))));
-  const int64_t strips = p.out.n * ceil_div(p.out.c, t.channels) * ceil_div(p.out.w, t.pixels);
+      arch.multiprocessors * std::clamp<int64_t>(fitting, 1, line_blocks(line_stride(p), int(acc_bytes(p.in.dtype))));
   const int64_t most = std::min<int64_t>(64, ceil_div(p.out.h, kLineRows));
   int best = 1;
   int64_t least = INT64_MAX;
   for (int steps = 1; steps <= most; ++steps) {
-    const int64_t rounds = ceil_div(strips * ceil_div(p.out.h, steps * kLineRows), resident);
+    const int64_t rounds = ceil_div(line_blocks(p, t, steps * kLineRows), resident);
     const int64_t step = kLineRows * (p.place.stride_y * (p.kw + kOther) + p.kh);
     const int64_t cost = rounds * (steps * step + round_up(t.kept, kLineRows) * (p.kw + kOther));
     if (cost <= least) least = cost, best = steps;
@@ -83,10 +110,10 @@ inline int line_steps(const Separable& p, const LineTile& t, const Arch& arch) {
 inline const char* line_buffer_refusal(const Separable& p, const Arch& arch) {
   if (const char* no = general_refusal(p)) return no;
   constexpr int64_t kMost = 1 << 30;
-  const Placement& at = p.place;
-  if (p.in.w * std::max<int64_t>(p.in.stride_w, 1) >= kMost || p.in.h >= kMost || p.in.stride_h >= kMost ||
-      std::max(at.dilation_y, at.dilation_x) >= kMost / 1024)
-    return "rows of 2^30 elements";
+  if (p.in.w * std::max<int64_t>(p.in.stride_w, 1) >= kMost || p.in.h >= kMost)
+    return "rows or columns of 2^30 elements";
+  if (p.in.h > 1 && p.in.stride_h >= kMost) return "rows that are 2^30 elements apart";
+  if (std::max(p.place.dilation_y, p.place.dilation_x) >= 1 << 20) return "row results beyond shared memory";
   return widest_line_tile(p, arch).pixels > 0 ? nullptr : "row results beyond shared memory";
 }
 
@@ -98,10 +125,9 @@ inline void configure_line_buffer(const Separable& p, const Arch& arch, Plan& pl
   plan.tile_h = tile.steps * kLineRows;
   plan.threads = 32 * kLineWarps;
   plan.shared_bytes = int(line_bytes(p, tile));
-  plan.blocks =
-      p.out.n * ceil_div(p.out.c, tile.channels) * ceil_div(p.out.w, tile.pixels) * ceil_div(p.out.h, plan.tile_h);
+  plan.blocks = line_blocks(p, tile, plan.tile_h);
   plan.kernels = {kernel_of("kernels/separable2d/line_buffer/kernel.cuh", "separable2d::separable_line_buffer",
-                            {p.in.dtype, line_slides(p)})};
+                            {p.in.dtype, line_stride(p)})};
   plan.config = tile;
 }
 

@@ -194,13 +194,13 @@ __device__ __forceinline__ void store_rows(const Image& out, int64_t first, int6
 }
 
 // Ends V output rows of one column: y, x and channel are the output's, the borders' last word is said here.
-template <int V, typename A, typename Params>
-__device__ __forceinline__ void finish(const Params& p, A (&sums)[V], int64_t n, int64_t channel, int64_t y, int64_t x,
-                                       int rows, A column_weight) {
+template <int V, typename A>
+__device__ __forceinline__ void finish(const GeneralParams& p, A (&sums)[V], int64_t n, int64_t channel, int64_t y,
+                                       int64_t x, int rows, A column_weight) {
   const Placement& at = p.place;
   const int64_t first_y = y * at.stride_y - at.pad_y, first_x = x * at.stride_x - at.pad_x;
   if (at.border == Border::skip && at.normalized) {
-    const A* taps = p.taps.template of<A>(p.taps.y, n, channel);
+    const A* taps = p.taps.of<A>(p.taps.y, n, channel);
     const Axis axis{p.in.h, at.stride_y, at.dilation_y};
 #pragma unroll
     for (int v = 0; v < V; ++v) sums[v] /= column_weight * inside_weight(taps, p.kh, axis, first_y + v * at.stride_y);

@@ -23,8 +23,6 @@ struct GeneralTile {
   int taps;      // row taps that one staging of the input serves
   int span;      // staged input pixels
   int pitch;     // staged elements of a row; odd, so that lanes on 32 rows hit 32 banks
-  int rows;      // output rows of a tile
-  int ext_rows;  // input rows of a tile
 
   constexpr int columns() const { return pixels * channels; }
   constexpr int columns_pitch() const { return columns() | 1; }

@@ -14,10 +14,10 @@ namespace torch_conv::separable2d {
 inline int channels_together(const Separable& p) {
   const bool together =
       p.in.stride_c == 1 && p.in.c > 1 && p.in.stride_w != 1 && p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0;
-  return together ? int(std::min<int64_t>(p.in.c, kReuse)) : 1;
+  return together ? int(ceil_div(p.in.c, ceil_div(p.in.c, kReuse))) : 1;
 }
 
-inline GeneralTile general_tile(const Separable& p, int rows) {
+inline GeneralTile general_tile(const Separable& p) {
   const Placement& at = p.place;
   GeneralTile t{};
   t.channels = channels_together(p);
@@ -28,9 +28,6 @@ inline GeneralTile general_tile(const Separable& p, int rows) {
   t.taps = int(std::min(p.kw, 1 + (staged - first) / at.dilation_x));
   t.span = int(first + (t.taps > 1 ? (t.taps - 1) * at.dilation_x : 0));
   t.pitch = (t.span * t.channels) | 1;
-  t.rows = rows;
-  const int64_t ext_rows = (rows - 1) * at.stride_y + (p.kh - 1) * at.dilation_y + 1;
-  t.ext_rows = int(std::min<int64_t>(ext_rows, 1 << 20));
   return t;
 }
 

@@ -16,7 +16,7 @@ inline const char* two_pass_refusal(const Separable& p, const Arch&) { return ge
 
 inline void configure_two_pass(const Separable& p, const Arch&, Plan& plan) {
   constexpr const char* file = "kernels/separable2d/two_pass/kernel.cuh";
-  const GeneralTile tile = general_tile(p, kTwoPassRows);
+  const GeneralTile tile = general_tile(p);
   const int64_t groups = p.out.n * ceil_div(p.out.c, tile.channels);
   plan.why = "a window whose halo outweighs a tile";
   plan.tile_w = tile.pixels;
