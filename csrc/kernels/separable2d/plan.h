@@ -21,7 +21,7 @@ constexpr Candidate<Separable> kCandidates[] = {
     {"ring", ring_refusal, ring_is_slower, configure_ring_bulk, launch_ring},
     {"ring_unaligned", ring_unaligned_refusal, ring_unaligned_is_slower, configure_ring_unaligned, launch_ring},
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma, launch_tile},
-    {"tile", tile_refusal, nullptr, configure_tile_plain, launch_tile},
+    {"tile", tile_refusal, tile_is_slower, configure_tile_plain, launch_tile},
     {"strip", strip_refusal, nullptr, configure_strip, launch_strip},
     {"line_buffer", line_buffer_refusal, line_buffer_is_slower, configure_line_buffer, launch_line_buffer},
     {"two_pass", two_pass_refusal, nullptr, configure_two_pass, launch_two_pass},

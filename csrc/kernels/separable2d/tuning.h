@@ -1,7 +1,7 @@
 // Comparisons of variants, each rule with its measurement.
 #pragma once
 
-#include "kernels/separable2d/line_buffer/params.h"
+#include "kernels/separable2d/line_buffer/plan.h"
 #include "kernels/separable2d/ring/plan.h"
 #include "kernels/separable2d/strip/plan.h"
 #include "kernels/separable2d/tile/plan.h"
@@ -85,13 +85,6 @@ inline const char* ring_unaligned_is_slower(const Separable& p, const Arch& arch
   return low && p.kh > 64 ? "strips would be lower than two windows" : nullptr;
 }
 
-// Windows of more rows were not measured; TWO_PASS, also by float32, served them before.
-inline const char* line_buffer_is_slower(const Separable& p, const Arch&) {
-  constexpr int64_t kRows = 129;
-  const bool few = (p.kh - 1) * p.place.dilation_y < kRows * p.place.stride_y || p.out.h <= 2 * kLineRows;
-  return few ? nullptr : "most row results of a strip would be kept from step to step";
-}
-
 // Conversions of both images, to float32 and back, cost less than the row results that TWO_PASS keeps in memory. us,
 // one NVIDIA H100, TWO_PASS and by float32, of float16 | of uint8:
 //
@@ -102,11 +95,40 @@ inline const char* line_buffer_is_slower(const Separable& p, const Arch&) {
 //     16x3x1080x1920   191x191 5136 3407 | 5014 3340     255x255 6350 4558 | 6288 4486
 //
 // Windows of fewer taps along an axis, and rows whose columns have other strides in the result, were not measured.
-inline bool float32_may_be_faster(const Separable& p, const Plan& plan) {
-  constexpr int64_t kLeastTaps = 128;
+constexpr int64_t kLeastTapsByFloat32 = 128;
+inline bool converts_to_float32(const Separable& p) {
   const bool converts = p.in.dtype != Dtype::f32 || p.out.dtype != Dtype::f32;
-  return plan.launches > 1 && std::min(p.kh, p.kw) >= kLeastTaps && converts && p.in.stride_w == p.out.stride_w &&
+  return std::min(p.kh, p.kw) >= kLeastTapsByFloat32 && converts && p.in.stride_w == p.out.stride_w &&
          p.in.dtype != Dtype::f64;
+}
+inline bool float32_may_be_faster(const Separable& p, const Plan& plan) {
+  return plan.launches > 1 && converts_to_float32(p);
+}
+
+// LINE_BUFFER is faster than TWO_PASS in strips of some windows, as RING is. us, one NVIDIA H200, LINE_BUFFER,
+// TWO_PASS, and by float32 | by RING:
+//
+//     uint16   4x2048^2   63x63 182 398    127x127 440 606    191x191 652 873 571    255x255 870 1071 750
+//                         3x1001 1273 1667
+//     float32  4096^2                      127x127 441 623                           255x255 877 1073 | 701
+inline const char* line_buffer_is_slower(const Separable& p, const Arch& arch) {
+  Separable wide = p;
+  wide.in.dtype = wide.out.dtype = Dtype::f32;
+  const bool by_ring = converts_to_float32(p) && !ring_unaligned_refusal(wide, arch);
+  if (by_ring) return "conversions to float32 and back are faster for as many taps";
+  const LineTile t = widest_line_tile(p, arch);
+  const int64_t window = (p.kh - 1) * p.place.dilation_y + 1;
+  const bool low = line_steps(p, t, arch) * kLineRows * p.place.stride_y < 2 * window;
+  if (low && window > 64) return "strips would be lower than two windows";
+  // Not measured: tiles that are narrow only because wider ones do not fit.
+  const bool narrowed = p.out.w > t.pixels && t.pixels * t.channels < kLineWarps * line_reuse(p) / 2 + 1;
+  return narrowed && t.span > 3 * t.pixels * t.channels ? "most of a tile's row would be halo" : nullptr;
+}
+
+// A tile holds part of one plane, a line buffer's tile row several narrow planes. us, one NVIDIA H200, TILE and
+// LINE_BUFFER: float16 32x256x28x28 7x7 189 61.
+inline const char* tile_is_slower(const Separable& p, const Arch& arch) {
+  return line_buffer_refusal(p, arch) || widest_line_tile(p, arch).planes < 4 ? nullptr : "narrow planes";
 }
 
 }  // namespace torch_conv::separable2d

@@ -11,17 +11,14 @@ constexpr int kLineRows = 32;  // input rows of a box, one per lane; output rows
 
 constexpr int kLineBeyond = 3;  // elements or lines that a pass may read behind those under a window
 
-// Neighbouring outputs of a thread in either pass. At stride 1 or 2 and dilation 1 they read the same
-// elements, and registers hold these. us, one NVIDIA H200, outputs of a thread x blocks per multiprocessor (8 x 4
-// and 16 x 3 spill):
+// Neighbouring outputs of a thread in either pass. At stride 1 or 2 and dilation 1 they read the same elements, and
+// registers hold these. us, one NVIDIA H200, outputs of a thread x blocks per multiprocessor (8 x 4 and 16 x 3 spill):
 //
 //                                          16 x 2   16 x 3   8 x 3   8 x 4
 //     uint16   8x2048x2048        5x5         125      149     136     163
 //     int16    120x512x512        9x9         138      168     155     162
 //     float16  8x3x1024x1023      17x17       135      150     154     177
 //     uint16   4x2048x2048        63x63       254      209     252     272
-//     float16  32x256x28x28       7x7         163      144     122     112
-//     uint8    64x512x512 HWC     5x5 / 2     165      147     158     148     always 8 outputs
 constexpr int line_reuse(int stride, int acc_bytes) { return stride == 1 && acc_bytes == 4 ? 16 : 8; }
 constexpr int line_blocks(int stride, int acc_bytes) { return stride > 0 || acc_bytes == 8 ? 2 : 3; }
 
