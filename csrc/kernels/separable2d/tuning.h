@@ -119,16 +119,19 @@ inline const char* line_buffer_is_slower(const Separable& p, const Arch& arch) {
   const LineTile t = widest_line_tile(p, arch);
   const int64_t window = (p.kh - 1) * p.place.dilation_y + 1;
   const bool low = line_steps(p, t, arch) * kLineRows * p.place.stride_y < 2 * window;
-  if (low && window > 64) return "strips would be lower than two windows";
+  if (low && window > 129) return "strips would be lower than two windows";
   // Not measured: tiles that are narrow only because wider ones do not fit.
   const bool narrowed = p.out.w > t.pixels && t.pixels * t.channels < kLineWarps * line_reuse(p) / 2 + 1;
   return narrowed && t.span > 3 * t.pixels * t.channels ? "most of a tile's row would be halo" : nullptr;
 }
 
-// A tile holds part of one plane, a line buffer's tile row several narrow planes. us, one NVIDIA H200, TILE and
-// LINE_BUFFER: float16 32x256x28x28 7x7 189 61.
-inline const char* tile_is_slower(const Separable& p, const Arch& arch) {
-  return line_buffer_refusal(p, arch) || widest_line_tile(p, arch).planes < 4 ? nullptr : "narrow planes";
+// TILE and STRIP hold part of one plane, a tile row of LINE_BUFFER several narrow planes. us, one NVIDIA H200, TILE,
+// STRIP and LINE_BUFFER: float16 32x256x28x28 7x7 189 215 61. Few planes were not measured.
+inline const char* line_buffer_is_faster(const Separable& p, const Arch& arch) {
+  if (line_buffer_refusal(p, arch)) return nullptr;
+  const LineTile t = widest_line_tile(p, arch);
+  const bool many = t.planes >= 4 && line_blocks(p, t, kLineRows) >= 4 * arch.multiprocessors;
+  return many ? "line buffers are faster for many narrow planes" : nullptr;
 }
 
 }  // namespace torch_conv::separable2d
