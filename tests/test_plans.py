@@ -171,6 +171,16 @@ CALLS = {
     "sums of 9": (lambda: F.gaussian_laplace(image(), 1.0), "fused/streaming", "fused/tile"),
     "sums of 9, zeros": (lambda: F.gaussian_laplace(image(), 1.0, "zero_output"), "fused/tile_tma", "fused/tile"),
     "edges": (lambda: F.gaussian_sobel(image(), 3, 0.8), "fused/tile_tma", "fused/tile"),
+    "edges of uint16": (
+        lambda: F.gaussian_sobel(image(dtype=torch.uint16), 3, 0.8, output_dtype=torch.float32),
+        "fused/tile_tma",
+        "fused/tile",
+    ),
+    "sums of 9 of int16": (
+        lambda: F.gaussian_laplace(image(dtype=torch.int16), 1.0),
+        "fused/streaming",
+        "fused/tile",
+    ),
     "volume 3": (lambda: F.filter3d(volume(), taps(3, 3, 3)), "direct/streaming_tma", "direct/streaming"),
     "volume 15": (lambda: F.filter3d(volume(), taps(15, 15, 15)), "direct/window", "direct/window"),
     "volume, separable 7": (lambda: F.gaussian_blur3d(volume(), 7, 1.2), "separable/streaming", "separable/tile"),

@@ -21,10 +21,11 @@ inline bool near(int64_t in, int64_t out, int64_t k, int64_t pad) { return pad >
 
 inline bool tiled_type(Dtype d) { return d == Dtype::f32 || d == Dtype::f16 || d == Dtype::bf16 || d == Dtype::u8; }
 
-// Fused chains keep the dtype, or convert uint8 to float32.
+// Fused chains keep the dtype, or convert integers to float32.
 inline const char* chain_dtype_refusal(Dtype in, Dtype out) {
-  const bool served = (in == out && tiled_type(in)) || (in == Dtype::u8 && out == Dtype::f32);
-  return served ? nullptr : "dtypes other than float32, float16, bfloat16 and uint8, kept, and uint8 to float32";
+  const bool integers = in == Dtype::u8 || in == Dtype::i16 || in == Dtype::u16;
+  const bool served = (in == out && in != Dtype::f64) || (integers && out == Dtype::f32);
+  return served ? nullptr : "float64, or another output dtype than float32 of integers";
 }
 
 // For kernels that need dense rows, and a border whose values elements can hold.

@@ -59,9 +59,11 @@ const Case kCases[] = {
 };
 
 template <typename T>
-constexpr Dtype kDtype = sizeof(T) == 4   ? Dtype::f32
-                         : sizeof(T) == 2 ? Dtype::f16
-                                          : Dtype::u8;
+constexpr Dtype kDtype = std::is_same_v<T, float>      ? Dtype::f32
+                         : std::is_same_v<T, half_t>   ? Dtype::f16
+                         : std::is_same_v<T, int16_t>  ? Dtype::i16
+                         : std::is_same_v<T, uint16_t> ? Dtype::u16
+                                                       : Dtype::u8;
 
 // Images whose rows, planes and samples lie apart, `more` pieces of 16 bytes further than they must; NaN between them,
 // or the largest byte.
@@ -124,7 +126,7 @@ std::string run(const Fused& p, const char* pinned) {
   const Plan plan = fused::plan_cuda(p, kMachine, pinned);
   if (!plan.variant) return plan.why;
   const std::string& name = plan.kernels[0].name;
-  const std::string type = sizeof(T) == 4 ? "float" : sizeof(T) == 2 ? "half_t" : "uint8_t";
+  const std::string type = type_name(kDtype<T>);
   const auto is = [&](const char* flags) {
     return name.ends_with("<" + text_of(P{}) + ", " + type + ", " + type + ", " + flags + ">");
   };
@@ -180,6 +182,23 @@ std::string difference(const Memory<T>& whole, int64_t first, Memory<T>& part, i
   return "";
 }
 
+// The problem of a pipeline on whole images.
+template <class... Stages>
+Fused problem_of(const Case& k, const Image& in, const Image& out, std::vector<std::vector<float>>& taps,
+                 std::mt19937& make) {
+  taps.reserve(32);
+  return {.in = in,
+          .out = out,
+          .stride_output = Pipeline<Stages...>::outputs > 1 ? k.n * out.stride_n : 0,
+          .count = sizeof...(Stages),
+          .stages = {stage_of<Stages>(taps, make)...},
+          .border = k.border,
+          .value = k.value,
+          .valid = false,
+          .stride = 1,
+          .wanted = true};
+}
+
 template <typename T, class... Stages>
 bool check(Pipeline<Stages...>, const Case& k, const char* pinned) {
   using P = Pipeline<Stages...>;
@@ -194,22 +213,14 @@ bool check(Pipeline<Stages...>, const Case& k, const char* pinned) {
       for (int64_t c = 0; c < kC; ++c)
         for (int64_t y = 0; y < k.rows[i]; ++y)
           for (int64_t x = 0; x < k.w; ++x) {
-            const float pixel = sizeof(T) == 1 ? float(make() % 256) : float(make() % 10000) / 300 - 10;
+            const float pixel = sizeof(T) == 1        ? float(make() % 256)
+                                : std::is_integral_v<T> ? float(make() % 60000) - (std::is_signed_v<T> ? 30000 : 0)
+                                                        : float(make() % 10000) / 300 - 10;
             from.at(0, n, c, first + y, x) = shards[i].at(0, n, c, y, x) = from_acc<T>(pixel);
           }
   }
   std::vector<std::vector<float>> taps;
-  taps.reserve(32);
-  Fused p{.in = from.image,
-          .out = whole.image,
-          .stride_output = P::outputs > 1 ? k.n * whole.image.stride_n : 0,
-          .count = sizeof...(Stages),
-          .stages = {stage_of<Stages>(taps, make)...},
-          .border = k.border,
-          .value = k.value,
-          .valid = false,
-          .stride = 1,
-          .wanted = true};
+  Fused p = problem_of<Stages...>(k, from.image, whole.image, taps, make);
   std::string wrong = run<P, T>(p, pinned);
   const size_t count = shards.size();
   const bool circular = k.border == Border::circular;
@@ -224,6 +235,42 @@ bool check(Pipeline<Stages...>, const Case& k, const char* pinned) {
   }
   return on_host::report(wrong, "%s %s %s %lldx%lld %s %g, %zu shards", text_of(P{}).c_str(), name_of(kDtype<T>),
                          pinned, (long long)h, (long long)k.w, name_of(k.border), k.value, k.rows.size());
+}
+
+// Integers: the results are those of the same numbers in float32, rounded.
+template <typename T, class... Stages>
+bool check_rounded(Pipeline<Stages...>, const Case& k, const char* pinned) {
+  using P = Pipeline<Stages...>;
+  std::mt19937 make(1);
+  const int64_t h = k.rows[0];
+  Memory<T> from(k, 1, h), to(k, P::outputs, h);
+  Memory<float> wide_from(k, 1, h), wide_to(k, P::outputs, h);
+  for (int64_t n = 0; n < k.n; ++n)
+    for (int64_t c = 0; c < kC; ++c)
+      for (int64_t y = 0; y < h; ++y)
+        for (int64_t x = 0; x < k.w; ++x)
+          wide_from.at(0, n, c, y, x) = from.at(0, n, c, y, x) = T(make() % (sizeof(T) == 1 ? 256 : 30000));
+  std::vector<std::vector<float>> taps;
+  const Fused p = problem_of<Stages...>(k, from.image, to.image, taps, make);
+  Fused wide = p;
+  wide.in = wide_from.image, wide.out = wide_to.image;
+  if (P::outputs > 1) wide.stride_output = k.n * wide_to.image.stride_n;
+  std::string wrong = run<P, T>(p, pinned) + run<P, float>(wide, "tile");
+  for (int64_t o = 0; o < P::outputs && wrong.empty(); ++o)
+    for (int64_t n = 0; n < k.n; ++n)
+      for (int64_t c = 0; c < kC; ++c)
+        for (int64_t y = 0; y < h; ++y)
+          for (int64_t x = 0; x < k.w; ++x)
+            if (to.at(o, n, c, y, x) != from_acc<T>(wide_to.at(o, n, c, y, x)))
+              wrong = "output " + std::to_string(o) + " at (" + std::to_string(y) + ", " + std::to_string(x) + ")";
+  return on_host::report(wrong, "%s of %s and of float, %s %lldx%lld %s %g", text_of(P{}).c_str(), type_name(kDtype<T>),
+                         pinned, (long long)h, (long long)k.w, name_of(k.border), k.value);
+}
+
+template <class P, typename T>
+bool check_integers(const Case& k) {
+  const bool bulk = k.shift == 0 && k.w % tma::pack_of(sizeof(T)) == 0;
+  return (!bulk || check_rounded<T>(P{}, k, "tile_tma")) && check_rounded<T>(P{}, k, "tile");
 }
 
 // With boxes by bulk copies where rows allow it.
@@ -256,5 +303,8 @@ int main() {
   const auto all = [](const auto&... check) { return (on_host::status_of(kCases, check) | ...); };
   return all(check_tile<Gradient, float>, check_tiles<GaussianSobel, float>, check_tile<Tensor, float>,
              check_tile<Edges, float>, check_tile<GaussianSobel, half_t>, check_tile<Gradient, uint8_t>,
+             check_tiles<GaussianSobel, uint16_t>, check_tile<Gradient, int16_t>, check_tile<Tensor, int16_t>,
+             check_tile<Edges, uint16_t>, check_integers<GaussianSobel, uint16_t>, check_integers<Gradient, int16_t>,
+             check_integers<Tensor, uint16_t>, check_integers<Edges, int16_t>, check_integers<Gradient, uint8_t>,
              check_streaming);
 }

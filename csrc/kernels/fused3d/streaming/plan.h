@@ -61,6 +61,7 @@ inline const char* streaming_refusal(const Fused& p, const Arch& arch) {
   if (p.stride != 1) return "a stride";
   if (p.border == Border::skip) return "border 'skip'";
   if (const char* no = chain_dtype_refusal(p.in.dtype, p.out.dtype)) return no;
+  if (!tiled_type(p.in.dtype)) return "16-bit integers";
   if (p.border == Border::constant && !holds(p.in.dtype, p.value)) return "no voxel holds the border's value";
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "voxels of a row are not contiguous";
   if (!below(kMostSide, {p.in.d, p.in.h, p.in.w})) return "2^30 planes, rows or columns";
