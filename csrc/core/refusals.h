@@ -23,8 +23,7 @@ inline bool tiled_type(Dtype d) { return d == Dtype::f32 || d == Dtype::f16 || d
 
 // Fused chains keep the dtype, or convert integers to float32.
 inline const char* chain_dtype_refusal(Dtype in, Dtype out) {
-  const bool integers = in == Dtype::u8 || in == Dtype::i16 || in == Dtype::u16;
-  const bool served = (in == out && in != Dtype::f64) || (integers && out == Dtype::f32);
+  const bool served = (in == out && in != Dtype::f64) || (is_integer(in) && out == Dtype::f32);
   return served ? nullptr : "float64, or another output dtype than float32 of integers";
 }
 

@@ -103,9 +103,10 @@ CompilationLock::CompilationLock(const std::string& path, bool (*gives_up)()) : 
   constexpr int kLongestMs = 30000, kStepMs = 10;  // the slowest kernel takes 7 s
   for (int waited = 0; file_ >= 0; waited += kStepMs) {
     held_ = flock(file_, LOCK_EX | LOCK_NB) == 0;
-    given_up_ = !held_ && gives_up();
-    if (held_ || given_up_ || waited >= kLongestMs) return;
+    if (held_ || waited >= kLongestMs) return;
     if (errno != EWOULDBLOCK) break;  // a file system without locks
+    given_up_ = gives_up();
+    if (given_up_) return;
     usleep(1000 * kStepMs);
   }
   if (file_ >= 0) unlink(path_.c_str());

@@ -121,8 +121,8 @@ inline const char* line_buffer_is_slower(const Separable& p, const Arch& arch) {
   const bool low = line_steps(p, t, arch) * kLineRows * p.place.stride_y < 2 * window;
   if (low && window > 129) return "strips would be lower than two windows";
   // Not measured: tiles that are narrow only because wider ones do not fit.
-  const bool narrowed = p.out.w > t.pixels && t.pixels * t.channels < kLineWarps * line_reuse(p) / 2 + 1;
-  return narrowed && t.span > 3 * t.pixels * t.channels ? "most of a tile's row would be halo" : nullptr;
+  const bool narrowed = p.out.w > t.pixels && 2 * t.columns() <= kLineWarps * line_reuse(p);
+  return narrowed && t.span > 3 * t.columns() ? "most of a tile's row would be halo" : nullptr;
 }
 
 // TILE and STRIP hold part of one plane, a tile row of LINE_BUFFER several narrow planes. us, one NVIDIA H200, TILE,

@@ -224,10 +224,10 @@ __global__ void __launch_bounds__(32 * kLineWarps, line_blocks(kStride, sizeof(a
   const LineTile& tile = p.tile;
   const int stride_y = int(p.place.stride_y), pitch = tile.line_pitch();
   A* const taps_x = reinterpret_cast<A*>(shared);
-  A* const taps_y = taps_x + p.taps_x();
-  A* const box = taps_y + p.taps_y();
-  A* const lines = box + p.box_elements();
-  A* const weights = lines + p.line_elements();
+  A* const taps_y = taps_x + tap_elements(p.kw);
+  A* const box = taps_y + tap_elements(p.kh);
+  A* const lines = box + tile.box_elements(p.place);
+  A* const weights = lines + tile.line_elements(p.place);
   int* const columns = reinterpret_cast<int*>(weights + kLineRows);
 
   const Position at = block_position(p, tile.steps * kLineRows);

@@ -37,7 +37,15 @@ struct LineTile {
   // Odd, so that lanes on 32 rows hit 32 banks.
   constexpr int pitch() const { return span | 1; }
   constexpr int line_pitch() const { return columns() | 1; }
+  // In shared memory: taps along x, taps along y, the box, the lines, weights of rows, the columns of a tile row.
+  constexpr int box_elements(const Placement& at) const {
+    return kLineRows * pitch() + (at.dilation_x == 1 ? kLineBeyond * channels : 0);
+  }
+  constexpr int line_elements(const Placement& at) const {
+    return (lines + (at.dilation_y == 1 ? kLineBeyond : 0)) * line_pitch();
+  }
 };
+constexpr int tap_elements(int64_t k) { return int(round_up(k, 4)); }
 
 struct LineParams {
   Image in, out;
@@ -46,17 +54,6 @@ struct LineParams {
   LineTile tile;
   unsigned tiles_x, tiles_y, channel_blocks;
   PassTaps taps;
-
-  // In shared memory: taps along x, taps along y, the box, the lines, weights of rows, the columns of a tile
-  // row.
-  constexpr int taps_x() const { return int(round_up(kw, 4)); }
-  constexpr int taps_y() const { return int(round_up(kh, 4)); }
-  constexpr int box_elements() const {
-    return kLineRows * tile.pitch() + (place.dilation_x == 1 ? kLineBeyond * tile.channels : 0);
-  }
-  constexpr int line_elements() const {
-    return (tile.lines + (place.dilation_y == 1 ? kLineBeyond : 0)) * tile.line_pitch();
-  }
 };
 
 static_assert(sizeof(LineParams) + sizeof(void*) <= 4096, "kernel parameters beyond 4 KiB");

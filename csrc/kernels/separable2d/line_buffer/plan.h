@@ -42,17 +42,16 @@ inline LineParams line_params(const Separable& p, const LineTile& tile, const Pa
 }
 
 inline int64_t line_bytes(const Separable& p, const LineTile& t) {
-  const LineParams with = line_params(p, t, {});
-  const int64_t elements =
-      int64_t(with.taps_x()) + with.taps_y() + with.box_elements() + with.line_elements() + kLineRows;
-  return elements * acc_bytes(p.in.dtype) + t.span * 4;
+  const int64_t taps = tap_elements(p.kw) + tap_elements(p.kh);
+  const int64_t elements = taps + t.box_elements(p.place) + t.line_elements(p.place) + kLineRows;
+  return elements * acc_bytes(p.in.dtype) + t.span * int64_t(sizeof(int));
 }
 
-// A tile row of `pixels` pixels, in strips of one step.
+// A tile row of `pixels` pixels, without steps.
 inline LineTile line_tile(const Separable& p, int pixels, int planes) {
   const Placement& at = p.place;
   constexpr int64_t kMost = 1 << 20;  // beyond any shared memory
-  LineTile t{.channels = channels_together(p), .pixels = pixels, .planes = planes, .steps = 1};
+  LineTile t{.channels = channels_together(p), .pixels = pixels, .planes = planes};
   const bool unit = p.in.stride_w == t.channels && (t.channels == 1 || p.in.stride_c == 1);
   t.contiguous = unit && planes == 1 && p.in.c % t.channels == 0;
   const int64_t span = (pixels - 1) * at.stride_x + (p.kw - 1) * at.dilation_x + 1;

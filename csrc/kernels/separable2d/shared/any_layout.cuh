@@ -1,5 +1,5 @@
-// Separable filters of any size, stride, dilation, layout, border and dtype: the parts that LINE_BUFFER and
-// TWO_PASS share.
+// Separable filters of any size, stride, dilation, layout, border and dtype: the parts that LINE_BUFFER and TWO_PASS
+// share.
 //
 // A tile row holds `pixels` neighbouring pixels of `channels` interleaved channels (1 when planes are apart), so that
 // HWC images load and store whole lines. Along a row or column, output v reads element v * stride + i *
