@@ -30,6 +30,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "tile",
         "separable_volumes",
         "separable_tile",
+        "separable_typed_ring",
         "separable_lines",
         "box_depth",
         "overlap_save",

@@ -131,7 +131,7 @@ CALLS = {
     ),
     "separable 5 of float16": (
         lambda: F.filter2d_separable(image(dtype=torch.float16), taps(5), taps(7)),
-        "separable/strip",
+        "separable/typed_ring",
         "separable/strip",
     ),
     "separable 5 of HWC": (lambda: by_hand(hwc(3), 5), "separable/tile_tma", "separable/tile"),

@@ -14,4 +14,11 @@ __device__ __forceinline__ void unroll(F&& f) {
   }
 }
 
+// The same, until f returns true; returns whether it did.
+template <int from, int to, int step = 1, class F>
+__device__ __forceinline__ bool unroll_until(F&& f) {
+  if constexpr (from < to) return f(std::integral_constant<int, from>{}) || unroll_until<from + step, to, step>(f);
+  else return false;
+}
+
 }  // namespace torch_conv

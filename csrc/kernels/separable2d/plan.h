@@ -10,15 +10,17 @@
 #include "kernels/separable2d/tile/plan.h"
 #include "kernels/separable2d/tuning.h"
 #include "kernels/separable2d/two_pass/plan.h"
+#include "kernels/separable2d/typed_ring/plan.h"
 
 namespace torch_conv::separable2d {
 
-// STRIP serves planes that RING refuses: before compute capability 9.0, 16-bit floats and bytes with few taps, and
-// windows whose ring exceeds shared memory. MMA_GENERAL serves where MMA's kernel is not there; its speed was not
-// measured.
+// STRIP serves planes that both rings refuse: before compute capability 9.0, unaligned rows of 16-bit floats and bytes
+// with few taps, and windows whose ring exceeds shared memory. MMA_GENERAL serves where MMA's kernel is not there; its
+// speed was not measured.
 constexpr Candidate<Separable> kCandidates[] = {
     {"mma", mma_refusal, mma_is_slower, configure_mma, launch_mma, Sums::mma},
     {"ring", ring_refusal, ring_is_slower, configure_ring_bulk, launch_ring},
+    {"typed_ring", typed_ring_refusal, typed_ring_is_slower, configure_typed_ring, launch_typed_ring},
     {"ring_unaligned", ring_unaligned_refusal, ring_unaligned_is_slower, configure_ring_unaligned, launch_ring},
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma, launch_tile},
     {"tile", tile_refusal, line_buffer_is_faster, configure_tile_plain, launch_tile},

@@ -5,6 +5,7 @@
 #include "kernels/separable2d/ring/plan.h"
 #include "kernels/separable2d/strip/plan.h"
 #include "kernels/separable2d/tile/plan.h"
+#include "kernels/separable2d/typed_ring/plan.h"
 
 namespace torch_conv::separable2d {
 
@@ -132,6 +133,24 @@ inline const char* line_buffer_is_faster(const Separable& p, const Arch& arch) {
   const LineTile t = widest_line_tile(p, arch);
   const bool many = t.planes >= 4 && line_blocks(p, t, kLineRows) >= 4 * arch.multiprocessors;
   return many ? "line buffers are faster for many narrow planes" : nullptr;
+}
+
+// us, one NVIDIA H200, LINE_BUFFER (uint16, HWC images) or STRIP (float16, uint8), and TYPED_RING:
+//
+//                                 3x3        5x5       6x6     9x9      17x17     31x31     63x63
+//     uint16   8x2048^2         92 63      99 73             113 84    145 113   201 164   347 293
+//              120x512^2        95 66     102 76             117 88    150 119   206 176   358 355
+//              HWC 16x3x1080p            384 184   401 192
+//     float16  8x2048^2                             86 76
+//     uint8    8x2048^2                             88 71
+//              HWC 16x3x1080p                      387 188
+//
+// Its kernel with float32 in RING's place takes 0.94 to 1.06 of RING's time up to 9 taps and 1.11 to 1.37 from 15 to
+// 63: the loops over taps at run time. Where TILE serves, HWC images of bytes were measured: 106 us (TILE) at 5x5,
+// where six taps take TYPED_RING 188.
+inline const char* typed_ring_is_slower(const Separable& p, const Arch& arch) {
+  if (const char* slower = ring_is_slower(p, arch)) return slower;
+  return line_buffer_is_faster(p, arch);
 }
 
 }  // namespace torch_conv::separable2d
