@@ -146,11 +146,24 @@ inline const char* line_buffer_is_faster(const Separable& p, const Arch& arch) {
 //              HWC 16x3x1080p                      387 188
 //
 // Its kernel with float32 in RING's place takes 0.94 to 1.06 of RING's time up to 9 taps and 1.11 to 1.37 from 15 to
-// 63: the loops over taps at run time. Where TILE serves, HWC images of bytes were measured: 106 us (TILE) at 5x5,
-// where six taps take TYPED_RING 188.
+// 63: the loops over taps at run time. TILE takes 106 for HWC 5x5 of bytes, where six taps take TYPED_RING 188; planes
+// that TILE serves were not measured. Small images, STRIP | LINE_BUFFER | TYPED_RING:
+//
+//                          float16 4x4      uint8 6x6        uint16 4x4     uint16 18x18
+//     2048x64^2            62 | 42 | 48     76 | 43 | 50     42 | 46        61 | 94
+//     1024x96^2            41 | 47 | 35     50 | 49 | 36     48 | 34        71 | 68
+//     256x160^2            44 | 37 | 27     52 | 39 | 29     38 | 26        57 | 50
+//     200x256^2            36 | 54 | 44     44 | 56 | 44     55 | 42        84 | 72
+//     1024^2                6 | 8.3 | 7.6   6.9 | 9.1 | 7.8  8.7 | 7.7      11 | 11.7
+//     512^2               4.7 | 7 | 7.3     5.6 | 7.1 | 7.2    7 | 7        8.2 | 10.1
 inline const char* typed_ring_is_slower(const Separable& p, const Arch& arch) {
-  if (const char* slower = ring_is_slower(p, arch)) return slower;
-  return line_buffer_is_faster(p, arch);
+  if (!tile_refusal(p, arch)) return "tiles are faster for an odd size up to 15";
+  const int64_t elements = elements_of(p.out);
+  if (!strip_refusal(p, arch) && p.out.w >= 192 && elements < 1 << 24) return "strips are faster on small images";
+  if (line_buffer_refusal(p, arch)) return nullptr;
+  if (p.out.w * hwc_channels(p) <= 64) return "line buffers are faster for narrow planes";
+  const bool small = elements <= 1 << 20 && std::max(p.kh, p.kw) > 16;
+  return small ? "line buffers are faster for many taps on small images" : nullptr;
 }
 
 }  // namespace torch_conv::separable2d
