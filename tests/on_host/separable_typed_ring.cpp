@@ -1,5 +1,5 @@
-// separable2d's TYPED_RING as its plan launches it, on the host: the bits of the row chain and the column chain, and nothing
-// written beside the output.
+// separable2d's TYPED_RING as its plan launches it, on the host: the bits of the row chain and the column
+// chain, and nothing written beside the output.
 #include "separable_chain.h"
 #include "kernels/separable2d/typed_ring/kernel.cuh"
 #include "kernels/separable2d/typed_ring/plan.h"
@@ -58,7 +58,7 @@ std::string launch_typed(const Separable& p, const PassTaps& taps, Plan& plan) {
   if (kernel == kKernels.end()) return "no kernel " + plan.kernels[0].name;
   const Image rows = as_rows(p).in;
   on_host::launch(kernel->second, {unsigned(plan.blocks), 1, 1}, plan.threads, typed_params(p, tile, taps),
-                  tma::map_of(rows, tile.pitch / tma::pack_of(size_of(rows.dtype)), kTypedPiece));
+                  tma::map_of(rows, tile.pitch / tma::pack_of(size_of(rows.dtype)), kRingPiece));
   return "";
 }
 

@@ -82,7 +82,7 @@ inline const char* ring_unaligned_is_slower(const Separable& p, const Arch& arch
     if (s.bytes() > arch.shared_bytes / 2) return "strips are as fast where one block fills shared memory";
     return plane_copy_refusal(rows.in, arch) ? nullptr : "strips are as fast for windows beyond RING";
   }
-  const bool low = ring_steps(rows, s, arch) * kRingRows < 2 * p.kh;
+  const bool low = ring_steps(rows, s.pixel, s.bytes(), arch) * kRingRows < 2 * p.kh;
   return low && p.kh > 64 ? "strips would be lower than two windows" : nullptr;
 }
 

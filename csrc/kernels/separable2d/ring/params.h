@@ -5,20 +5,10 @@
 #include "core/peer_rows.h"
 #include "core/tile_order.h"
 #include "core/tma.h"
+#include "kernels/separable2d/shared/ring_shape.h"
 #include "kernels/separable2d/shared/taps.h"
 
 namespace torch_conv::separable2d {
-
-constexpr int kRingReuse = 16;  // outputs of a thread in either pass
-// Groups of threads in the column pass. us, one NVIDIA H200:
-//
-//                                4096^2 31x31   8192^2 15x15   21x21   31x31
-//     2 groups of 128 threads            57.0            155     153     216
-//     1 group of 256 (256 columns)       58.2            156     166     223
-//     1 group of 128                     60.7            162     166     225
-constexpr int kRingGroups = 2;
-constexpr int kRingRows = kRingGroups * kRingReuse;  // of a box, and of outputs of a step
-constexpr int kRingPiece = 8;  // rows of a bulk copy: the last boxes of a strip bring no more than it needs
 
 // Template argument of RING's kernels.
 struct RingPolicy {
@@ -28,18 +18,17 @@ struct RingPolicy {
   bool inline_taps;  // the taps are in the kernel's parameters: one window for all
   bool bulk;         // boxes come by bulk copies
 
-  // Numbers of a row of a strip: whole warps, and kRingReuse whole pixels a thread of the row pass.
-  constexpr int width() const { return pixel == 3 ? 96 : 128; }
-  constexpr int threads() const { return kRingGroups * width(); }
-  // Per multiprocessor: caps the registers at 64; planes take 48, HWC images 56, and 63 with taps in device memory.
-  constexpr int blocks() const { return pixel == 3 ? 5 : 4; }
-  constexpr int fill() const { return (kh - 1 + kRingRows - 1) / kRingRows; }  // boxes before the first outputs
-  constexpr int slots() const { return (fill() + 1) * kRingGroups; }           // of kRingReuse row results
+  constexpr int width() const { return ring_width(pixel); }
+  constexpr int threads() const { return ring_threads(pixel); }
+  // Planes take 48 registers, HWC images 56, and 63 with taps in device memory.
+  constexpr int blocks() const { return ring_residents(pixel); }
+  constexpr int fill() const { return ring_fill(kh); }
+  constexpr int slots() const { return ring_slots(kh); }
   // Odd multiples of 16 bytes.
   constexpr int pitch() const { return ((skew + width() + (kw - 1) * pixel + 3) / 4 | 1) * 4; }
-  constexpr int ring_pitch() const { return width() + 4; }
+  constexpr int ring_pitch() const { return separable2d::ring_pitch(pixel); }
   constexpr int box() const { return kRingRows * pitch(); }
-  constexpr int ring() const { return slots() * kRingReuse * ring_pitch(); }
+  constexpr int ring() const { return ring_floats(kh, pixel); }
   constexpr int taps_x() const { return inline_taps ? 0 : (kw + 3) / 4 * 4; }
   constexpr int taps() const { return inline_taps ? 0 : taps_x() + (kh + 3) / 4 * 4; }
   constexpr int bytes() const { return (box() + ring() + taps()) * 4 + 2 * 8; }

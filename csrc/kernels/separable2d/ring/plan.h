@@ -1,9 +1,10 @@
-// RING and RING_UNALIGNED: the problems that they serve, and the height of strips. Pure.
+// RING and RING_UNALIGNED: the problems that they serve. Pure.
 #pragma once
 
 #include "core/refusals.h"
 #include "kernels/separable2d/ring/params.h"
 #include "kernels/separable2d/shared/hwc.h"
+#include "kernels/separable2d/shared/ring_steps.h"
 
 namespace torch_conv::separable2d {
 
@@ -35,49 +36,17 @@ inline const char* ring_refusal(const Separable& p, const Arch& arch) {
   return s.bytes() <= arch.shared_bytes / 2 ? nullptr : "a window beyond shared memory";
 }
 
-inline int64_t ring_blocks(const Separable& rows, const RingPolicy& s, int steps) {
-  const Image& out = rows.out;
-  return out.n * out.c * ceil_div(out.w, s.width()) * ceil_div(out.h, steps * kRingRows);
-}
-
-// Steps of a strip. Long strips repeat few row passes; short ones leave no multiprocessor idle. The function minimises
-// the rounds of resident blocks times the cost of a strip. A row costs its taps and about 20 more; the kh - 1 rows that
-// fill the ring have no column pass. Strips longer than 32 fills of the ring save nothing and end unevenly. us, one
-// NVIDIA H200, by steps; the function takes 8 for the planes and 17 for the HWC images:
-//
-//     planes, 4096^2                    4      8     16     32
-//       15x15                        44.9   44.3   46.5   73.9
-//       31x31                        60.2   57.3   60.5   81.6
-//     HWC images, 16x3x1080x1920   2    4    8   17   34
-//       5x5                      217  215  217  219  245
-//       15x15                    254  234  231  232  269
-//       31x31                    380  336  323  305  316
-inline int ring_steps(const Separable& rows, const RingPolicy& s, const Arch& arch) {
-  const int64_t fitting = arch.shared_bytes / (s.bytes() + 1024);
-  const int64_t resident = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(s.blocks(), fitting));
-  const int most = int(std::min<int64_t>(32 * std::max(s.fill(), 1), ceil_div(rows.out.h, kRingRows)));
-  int best = 1;
-  int64_t least = INT64_MAX;
-  for (int steps = 1; steps <= most; ++steps) {
-    const int64_t rounds = ceil_div(ring_blocks(rows, s, steps), resident);
-    const int64_t halo = round_up(s.kh - 1, kRingPiece);
-    const int64_t cost = rounds * (steps * kRingRows * (s.kw + s.kh + 20) + halo * (s.kw + 10));
-    if (cost <= least) least = cost, best = steps;
-  }
-  return best;
-}
-
 inline void configure_ring(const Separable& p, bool bulk, const Arch& arch, Plan& plan) {
   const Separable rows = as_rows(p);
   const RingPolicy s = ring_policy(p, bulk);
-  const int steps = ring_steps(rows, s, arch);
+  const int steps = ring_steps(rows, s.pixel, s.bytes(), arch);
   plan.why = bulk ? "stride 1: boxes by bulk copies, row results in a ring, streaming down"
                   : "stride 1: boxes by words, row results in a ring, streaming down";
   plan.tile_w = s.width() / s.pixel;
   plan.tile_h = steps * kRingRows;
   plan.threads = s.threads();
   plan.shared_bytes = s.bytes();
-  plan.blocks = ring_blocks(rows, s, steps);
+  plan.blocks = ring_blocks(rows, s.pixel, steps);
   plan.kernels = {kernel_of("kernels/separable2d/ring/kernel.cuh", "separable2d::separable_ring",
                             {{"separable2d::RingPolicy", {s.kh, s.kw, s.skew, s.pixel, s.inline_taps, s.bulk}}})};
   plan.config = s;

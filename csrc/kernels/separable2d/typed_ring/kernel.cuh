@@ -50,16 +50,16 @@ __device__ __forceinline__ bool typed_taps(int& count, const Tap& tap) {
 // sums[e] += taps[u] * element[e + u] for u < count ascending, of neighbouring outputs; element 0 is from[kSkip]. A
 // quad of elements is read once, kQuads of them are in registers.
 template <int kSkip, typename T>
-__device__ __forceinline__ void typed_quads(const T* from, const float* taps, int count, float (&sums)[kTypedReuse]) {
-  constexpr int kQuads = (kSkip + kTypedReuse + 2) / 4 + 1;  // under four taps
-  float quads[kQuads][4];                                    // element e is in quads[e / 4 % kQuads]
+__device__ __forceinline__ void typed_quads(const T* from, const float* taps, int count, float (&sums)[kRingReuse]) {
+  constexpr int kQuads = (kSkip + kRingReuse + 2) / 4 + 1;  // under four taps
+  float quads[kQuads][4];                                   // element e is in quads[e / 4 % kQuads]
   unroll<0, kQuads - 1>([&](auto q) { widen_pack<4>(from + 4 * q, quads[q]); });
   from += 4 * (kQuads - 1);
   const auto group = [&](auto g) {
     widen_pack<4>(from + 4 * g, quads[(g + kQuads - 1) % kQuads]);
     const auto four = load_pack<4>(taps + 4 * g);
     return typed_taps(count, [&](auto j) {
-      unroll<0, kTypedReuse>([&](auto e) {
+      unroll<0, kRingReuse>([&](auto e) {
         constexpr int at = kSkip + decltype(e)::value + decltype(j)::value;
         sums[e] = fmaf(four.v[j], quads[(at / 4 + g) % kQuads][at % 4], sums[e]);
       });
@@ -70,8 +70,8 @@ __device__ __forceinline__ void typed_quads(const T* from, const float* taps, in
 
 // The same of outputs kStep numbers apart; slot(b) is where elements 16 b .. 16 b + 15 begin.
 template <int kStep, typename Slot>
-__device__ __forceinline__ void typed_numbers(const float* taps, int count, float (&sums)[kTypedReuse], Slot slot) {
-  constexpr int V = kTypedReuse;
+__device__ __forceinline__ void typed_numbers(const float* taps, int count, float (&sums)[kRingReuse], Slot slot) {
+  constexpr int V = kRingReuse;
   float window[V];  // element e is window[e % V]
   auto elements = slot(0), next = slot(1);
   unroll<0, V - 1>([&](auto v) { window[v] = widen_one(elements[v * kStep]); });
@@ -91,8 +91,8 @@ __device__ __forceinline__ void typed_numbers(const float* taps, int count, floa
 // A block: a strip of a plane.
 template <typename T, int kPixel>
 struct TypedStrip {
-  static constexpr int V = kTypedReuse, kThreads = typed_threads(kPixel), kWidth = typed_width(kPixel);
-  static constexpr int kPitch = typed_ring_pitch(kPixel);  // of the ring
+  static constexpr int V = kRingReuse, kThreads = ring_threads(kPixel), kWidth = ring_width(kPixel);
+  static constexpr int kPitch = ring_pitch(kPixel);  // of the ring
 
   const TypedParams& p;
   const TensorMap& map;
@@ -106,34 +106,33 @@ struct TypedStrip {
       : p(p), map(map) {
     box = reinterpret_cast<T*>(shared);
     ring = reinterpret_cast<float*>(shared + p.tile.box_bytes(sizeof(T)));
-    taps_x = ring + p.tile.ring_floats();
+    taps_x = ring + p.tile.ring_numbers();
     taps_y = taps_x + p.tile.taps_x();
     full = reinterpret_cast<uint64_t*>(taps_x + p.tile.taps());
     read = full + 1;
     const TilePosition at = p.order.at(blockIdx.x);
     n = at.n, c = at.c;
-    x0 = at.x * kWidth, y0 = at.y * p.tile.steps * kTypedRows;
-    rows_out = min(p.tile.steps * kTypedRows, p.planes.out_h - y0);
+    x0 = at.x * kWidth, y0 = at.y * p.tile.steps * kRingRows;
+    rows_out = min(p.tile.steps * kRingRows, p.planes.out_h - y0);
     first_x = x0 - p.pad_x - p.tile.skew, first_y = y0 - p.pad_y;
   }
 
   __device__ __forceinline__ const T* plane() const { return p.planes.in_plane<T>(n, c); }
-  __device__ __forceinline__ int boxes() const { return p.tile.fill() + (rows_out + kTypedRows - 1) / kTypedRows; }
+  __device__ __forceinline__ int boxes() const { return ring_fill(p.tile.kh) + (rows_out + kRingRows - 1) / kRingRows; }
 
   // Rows of box i that outputs need, in whole pieces: the last boxes are not full.
   __device__ __forceinline__ int needed(int i) const {
-    const int rows = max(rows_out + p.tile.kh - 1 - i * kTypedRows, 0);
-    return min(kTypedRows, (rows + kTypedPiece - 1) / kTypedPiece * kTypedPiece);
+    const int rows = max(rows_out + p.tile.kh - 1 - i * kRingRows, 0);
+    return min(kRingRows, (rows + kRingPiece - 1) / kRingPiece * kRingPiece);
   }
 
   // All threads; starts the copies of box i.
   __device__ __forceinline__ void load(int i) const {
-    const int rows = needed(i), y = first_y + i * kTypedRows, pitch = p.tile.pitch;
+    const int rows = needed(i), y = first_y + i * kRingRows, pitch = p.tile.pitch;
     constexpr int kPack = tma::pack_of(sizeof(T));
     if (threadIdx.x != 0) return;
     tma::barrier_expect(full, rows * pitch * int(sizeof(T)));
-    for (int r = 0; r < rows; r += kTypedPiece)
-      tma::load_box(box + r * pitch, &map, full, first_x / kPack, y + r, c, n);
+    for (int r = 0; r < rows; r += kRingPiece) tma::load_box(box + r * pitch, &map, full, first_x / kPack, y + r, c, n);
   }
 
   // All threads. The taps are there behind the barrier.
@@ -153,7 +152,7 @@ struct TypedStrip {
     const int width = min(kWidth, p.planes.out_w - x0) + (p.tile.kw - 1) * kPixel;
     const bool edge_x = x0 < p.pad_x || x0 - p.pad_x + width > p.planes.in_w;
     const bool policy = p.border != Border::zero_output && !p.zero_fill;
-    const int top = first_y + i * kTypedRows, rows = needed(i);
+    const int top = first_y + i * kRingRows, rows = needed(i);
     const bool above = top < 0 && (policy || p.peers.above.rows > 0);
     const bool below = top + rows > p.planes.in_h && (policy || p.peers.below.rows > 0);
     if (!above && !below && !(policy && edge_x)) return;
@@ -223,7 +222,7 @@ struct TypedStrip {
     const int column = segment / kPixel * V * kPixel + segment % kPixel;
     float* const row_to = ring + r * kPitch + column;
     const int group = threadIdx.x / kWidth, across = threadIdx.x % kWidth;  // of the column pass
-    const int slots = p.tile.slots(), fill = p.tile.fill(), count = boxes();
+    const int slots = ring_slots(p.tile.kh), fill = ring_fill(p.tile.kh), count = boxes();
 
     int oldest = 0;  // slot of the ring
     for (int i = 0; i < count; ++i) {
@@ -236,7 +235,7 @@ struct TypedStrip {
         if (step > 0) tma::barrier_wait(read, (step - 1) % 2);
         keep(row_to + oldest * V * kPitch, sums);
       }
-      oldest = oldest + kTypedGroups == slots ? 0 : oldest + kTypedGroups;
+      oldest = oldest + kRingGroups == slots ? 0 : oldest + kRingGroups;
       __syncthreads();
       if (i + 1 < count) load(i + 1);
       if (step < 0) continue;
@@ -247,7 +246,7 @@ struct TypedStrip {
         return ring + across + (slot >= slots ? slot - slots : slot) * V * kPitch;
       });
       tma::warp_arrive(read);
-      const int x = x0 + across, y = y0 + step * kTypedRows + group * V;
+      const int x = x0 + across, y = y0 + step * kRingRows + group * V;
       if (p.border == Border::zero_output) clear_outside(x, y, sums);
       store(x, y, sums);
     }
@@ -257,7 +256,7 @@ struct TypedStrip {
 #endif
 
 template <typename T, int kPixel>
-__global__ void __launch_bounds__(typed_threads(kPixel), typed_blocks(kPixel))
+__global__ void __launch_bounds__(ring_threads(kPixel), ring_residents(kPixel))
     separable_typed_ring(const __grid_constant__ TypedParams p, const __grid_constant__ TensorMap map) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) unsigned char shared[];

@@ -5,23 +5,14 @@
 #include "core/peer_rows.h"
 #include "core/tile_order.h"
 #include "core/tma.h"
+#include "kernels/separable2d/shared/ring_shape.h"
 #include "kernels/separable2d/shared/taps.h"
 
 namespace torch_conv::separable2d {
 
-constexpr int kTypedReuse = 16;                         // outputs of a thread in either pass
-constexpr int kTypedGroups = 2;                         // of threads in the column pass
-constexpr int kTypedRows = kTypedGroups * kTypedReuse;  // of a box, and of outputs of a step
-constexpr int kTypedPiece = 8;   // rows of a bulk copy: the last boxes of a strip bring no more than it needs
-constexpr int kTypedBeyond = 8;  // numbers that a row pass may read behind a box
+constexpr int kRingBeyond = 8;  // numbers that a row pass may read behind a box
 
-// Numbers of a row of a strip: whole warps, and kTypedReuse whole pixels a thread of the row pass.
-constexpr int typed_width(int pixel) { return pixel == 3 ? 96 : 128; }
-constexpr int typed_threads(int pixel) { return kTypedGroups * typed_width(pixel); }
-constexpr int typed_blocks(int pixel) { return pixel == 3 ? 5 : 4; }  // per multiprocessor: 64 registers a thread
-constexpr int typed_ring_pitch(int pixel) { return typed_width(pixel) + 4; }
-
-// The sizes of a launch. A number is a value of a row: of a plane, or of the interleaved channels of an HWC image.
+// The sizes of a launch.
 struct TypedTile {
   int pixel;  // contiguous numbers of a pixel: 1, or the channels of HWC images
   int kh, kw;
@@ -29,16 +20,12 @@ struct TypedTile {
   int pitch;  // numbers of a row of a box: an odd multiple of 16 bytes
   int steps;  // of a strip
 
-  constexpr int fill() const { return (kh - 1 + kTypedRows - 1) / kTypedRows; }  // boxes before the first outputs
-  constexpr int slots() const { return (fill() + 1) * kTypedGroups; }            // of kTypedReuse row results
   // In shared memory: the box, the ring, the taps along x and y, two barriers.
-  constexpr int box_bytes(int element) const {
-    return int(round_up((kTypedRows * pitch + kTypedBeyond) * element, 128));
-  }
-  constexpr int ring_floats() const { return slots() * kTypedReuse * typed_ring_pitch(pixel); }
+  constexpr int box_bytes(int element) const { return int(round_up((kRingRows * pitch + kRingBeyond) * element, 128)); }
+  constexpr int ring_numbers() const { return ring_floats(kh, pixel); }
   constexpr int taps_x() const { return int(round_up(kw, 4)); }
   constexpr int taps() const { return taps_x() + int(round_up(kh, 4)); }
-  constexpr int bytes(int element) const { return box_bytes(element) + (ring_floats() + taps()) * 4 + 2 * 8; }
+  constexpr int bytes(int element) const { return box_bytes(element) + (ring_numbers() + taps()) * 4 + 2 * 8; }
 };
 
 struct TypedParams {

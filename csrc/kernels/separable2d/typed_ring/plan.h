@@ -1,8 +1,9 @@
-// TYPED_RING: the problems that it serves, and the height of strips. Pure.
+// TYPED_RING: the problems that it serves. Pure.
 #pragma once
 
 #include "core/refusals.h"
 #include "kernels/separable2d/shared/hwc.h"
+#include "kernels/separable2d/shared/ring_steps.h"
 #include "kernels/separable2d/typed_ring/params.h"
 
 namespace torch_conv::separable2d {
@@ -14,7 +15,7 @@ inline TypedTile typed_tile(const Separable& p) {
   const int pixel = hwc_channels(p), quad = 16 / size_of(p.in.dtype);
   const int skew = int(round_up(p.place.pad_x * pixel, 2 * quad) - p.place.pad_x * pixel);
   TypedTile t{.pixel = pixel, .kh = int(p.kh), .kw = int(p.kw), .skew = skew};
-  t.pitch = int(ceil_div(skew + typed_width(pixel) + (t.kw - 1) * pixel, quad) | 1) * quad;
+  t.pitch = int(ceil_div(skew + ring_width(pixel) + (t.kw - 1) * pixel, quad) | 1) * quad;
   return t;
 }
 
@@ -32,40 +33,16 @@ inline const char* typed_ring_refusal(const Separable& p, const Arch& arch) {
   return typed_bytes(p, t) <= arch.shared_bytes / 2 ? nullptr : "a window beyond shared memory";
 }
 
-inline int64_t typed_ring_blocks(const Separable& rows, const TypedTile& t, int steps) {
-  const Image& out = rows.out;
-  return out.n * out.c * ceil_div(out.w, typed_width(t.pixel)) * ceil_div(out.h, steps * kTypedRows);
-}
-
-// Steps of a strip. Long strips repeat few row passes; short ones leave no multiprocessor idle. The function minimises
-// the rounds of resident blocks times the cost of a strip, in multiply-adds. Not measured for this kernel: the numbers
-// are those of RING.
-inline int typed_steps(const Separable& rows, const TypedTile& t, const Arch& arch) {
-  const int64_t fitting = arch.shared_bytes / (typed_bytes(rows, t) + 1024);
-  const int64_t resident =
-      arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(typed_blocks(t.pixel), fitting));
-  const int most = int(std::min<int64_t>(32 * std::max(t.fill(), 1), ceil_div(rows.out.h, kTypedRows)));
-  int best = 1;
-  int64_t least = INT64_MAX;
-  for (int steps = 1; steps <= most; ++steps) {
-    const int64_t rounds = ceil_div(typed_ring_blocks(rows, t, steps), resident);
-    const int64_t halo = round_up(t.kh - 1, kTypedPiece);
-    const int64_t cost = rounds * (steps * kTypedRows * (t.kw + t.kh + 20) + halo * (t.kw + 10));
-    if (cost <= least) least = cost, best = steps;
-  }
-  return best;
-}
-
 inline void configure_typed_ring(const Separable& p, const Arch& arch, Plan& plan) {
   const Separable rows = as_rows(p);
   TypedTile t = typed_tile(p);
-  t.steps = typed_steps(rows, t, arch);
+  t.steps = ring_steps(rows, t.pixel, typed_bytes(p, t), arch);
   plan.why = "any window: boxes of narrow elements by bulk copies, row results in a ring, streaming down";
-  plan.tile_w = typed_width(t.pixel) / t.pixel;
-  plan.tile_h = t.steps * kTypedRows;
-  plan.threads = typed_threads(t.pixel);
+  plan.tile_w = ring_width(t.pixel) / t.pixel;
+  plan.tile_h = t.steps * kRingRows;
+  plan.threads = ring_threads(t.pixel);
   plan.shared_bytes = typed_bytes(p, t);
-  plan.blocks = typed_ring_blocks(rows, t, t.steps);
+  plan.blocks = ring_blocks(rows, t.pixel, t.steps);
   plan.kernels = {kernel_of("kernels/separable2d/typed_ring/kernel.cuh", "separable2d::separable_typed_ring",
                             {p.in.dtype, t.pixel})};
   plan.config = t;
@@ -80,7 +57,7 @@ inline TypedParams typed_params(const Separable& p, const TypedTile& tile, const
       .pad_y = int(p.place.pad_y),
       .pad_x = int(rows.place.pad_x),
       .tile = tile,
-      .order = TileOrder::of(ceil_div(out.w, typed_width(tile.pixel)), ceil_div(out.h, tile.steps * kTypedRows), out.c),
+      .order = TileOrder::of(ceil_div(out.w, ring_width(tile.pixel)), ceil_div(out.h, tile.steps * kRingRows), out.c),
       .value = float(p.place.value),
       .border = p.place.border,
       .zero_fill = p.place.border == Border::constant && p.place.value == 0,
