@@ -252,7 +252,7 @@ def test_no_call_waits(planned):
                 explained += lines
                 waiting += [call.text for line in lines if "waits for the compiler" in line]
     assert waiting == []
-    assert len(explained) > 200 and sum(NOTE in line for line in explained) > 40
+    assert len(explained) > 150 and sum(NOTE in line for line in explained) > 40
 
 
 def test_a_stand_in_that_takes_longer_than_the_compiler_is_refused(planned):

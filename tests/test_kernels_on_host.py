@@ -32,6 +32,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "separable_tile",
         "separable_typed_ring",
         "separable_lines",
+        "line_buffers",
         "box_depth",
         "overlap_save",
         "combine",

@@ -21,10 +21,9 @@ inline bool near(int64_t in, int64_t out, int64_t k, int64_t pad) { return pad >
 
 inline bool tiled_type(Dtype d) { return d == Dtype::f32 || d == Dtype::f16 || d == Dtype::bf16 || d == Dtype::u8; }
 
-// Fused chains keep the dtype, or convert integers to float32.
+// Fused chains compute in float32.
 inline const char* chain_dtype_refusal(Dtype in, Dtype out) {
-  const bool served = (in == out && in != Dtype::f64) || (is_integer(in) && out == Dtype::f32);
-  return served ? nullptr : "float64, or another output dtype than float32 of integers";
+  return in == Dtype::f64 || out == Dtype::f64 ? "float64" : nullptr;
 }
 
 // For kernels that need dense rows, and a border whose values elements can hold.

@@ -1,6 +1,7 @@
 // Fused + Arch -> Plan: the variants of this kernel family in the order of preference. Pure.
 #pragma once
 
+#include "kernels/fused/line_buffers/plan.h"
 #include "kernels/fused/streaming/plan.h"
 #include "kernels/fused/tile/plan.h"
 #include "kernels/fused/tuning.h"
@@ -12,6 +13,7 @@ constexpr Candidate<Fused> kCandidates[] = {
     {"streaming", streaming_refusal, streaming_is_slower, configure_streaming, launch_streaming},
     {"tile_tma", tile_tma_refusal, tile_is_slower, configure_tile_tma, launch_tile},
     {"tile", tile_refusal, tile_is_slower, configure_tile_plain, launch_tile},
+    {"line_buffers", line_buffers_refusal, line_buffers_is_slower, configure_line_buffers, launch_line_buffers},
 };
 
 inline Plan plan_cuda(const Fused& p, const Arch& arch, const char* pinned) {

@@ -131,7 +131,7 @@ inline const char* line_buffer_is_slower(const Separable& p, const Arch& arch) {
 inline const char* line_buffer_is_faster(const Separable& p, const Arch& arch) {
   if (line_buffer_refusal(p, arch)) return nullptr;
   const LineTile t = widest_line_tile(p, arch);
-  const bool many = t.planes >= 4 && line_blocks(p, t, kLineRows) >= 4 * arch.multiprocessors;
+  const bool many = t.planes >= 4 && line_grid(p.out, t, kLineRows) >= 4 * arch.multiprocessors;
   return many ? "line buffers are faster for many narrow planes" : nullptr;
 }
 

@@ -29,157 +29,6 @@
 
 namespace torch_conv::separable2d {
 
-// The sample and the channel of a tile's plane, or of the first of its interleaved channels.
-struct LinePlane {
-  int64_t n, c;
-  bool there;
-};
-__device__ __forceinline__ LinePlane plane_of(const LineParams& p, const Position& at, int plane) {
-  if (p.tile.planes == 1) return {at.n, at.channel, true};
-  const int64_t i = at.channel * p.tile.planes + plane;
-  return {i / p.in.c, i % p.in.c, i < p.in.n * p.in.c};
-}
-
-// Brings boxes of a strip. load() starts the loads of a box, store() ends them. A lane brings columns lane, lane + 32,
-// ... of a tile row; registers hold them until store(), which reads the rest.
-template <typename T>
-struct LineLoader {
-  using A = acc_t<T>;
-  static constexpr int kRows = kLineRows / kLineWarps;   // of a warp
-  static constexpr int kAhead = sizeof(A) == 8 ? 3 : 5;  // columns of a lane in registers
-  static constexpr int kNowhere = -1;
-
-  const LineParams& p;
-  const T* image;  // the first plane
-  int* columns;    // in shared memory: where the elements of a tile row are in a row of the image
-  bool whole;      // they lie side by side, all inside the image
-  int lane = threadIdx.x % 32, top = threadIdx.x / 32 * kRows;
-  int start;    // of the lane in a whole tile row
-  int row = 0;  // of the image, for row `lane` of the box
-  T elements[kAhead][kRows];
-
-  // All threads; a barrier follows.
-  __device__ __forceinline__ LineLoader(const LineParams& p, const Position& at, int* columns)
-      : p(p), columns(columns) {
-    const LineTile& tile = p.tile;
-    const LinePlane first = plane_of(p, at, 0);
-    const int64_t origin = first.n * p.in.stride_n + first.c * p.in.stride_c;
-    const int left = int(at.x * p.place.stride_x - p.place.pad_x), channels = tile.channels;
-    image = static_cast<const T*>(p.in.data) + origin;
-    whole = tile.contiguous && left >= 0 && left + tile.span / channels <= p.in.w;
-    start = left * channels + lane;
-    for (int e = threadIdx.x; e < tile.span; e += 32 * kLineWarps) {
-      const int plane = e / tile.plane_span, in_plane = e - plane * tile.plane_span;
-      const int pixel = in_plane / channels, channel = in_plane - pixel * channels;
-      const int x = map_index(left + pixel, int(p.in.w), p.place.border);
-      const LinePlane at_plane = plane_of(p, at, plane);
-      const int64_t offset = at_plane.n * p.in.stride_n + at_plane.c * p.in.stride_c - origin;
-      const bool there = x >= 0 && at_plane.there && at_plane.c + channel < p.in.c;
-      columns[e] = there ? int(offset) + x * int(p.in.stride_w) + channel * int(p.in.stride_c) : kNowhere;
-    }
-  }
-
-  // Row top + i of the box in the image. All lanes of a warp.
-  __device__ __forceinline__ int image_row(int i) const { return __shfl_sync(~0u, row, top + i); }
-  __device__ __forceinline__ const T* pixels_of(int row) const {
-    return image + int64_t(max(row, 0)) * int(p.in.stride_h);
-  }
-
-  // Rows y to y + count - 1 of the image. Elements that are not there are loaded from the first row or column, and not
-  // stored.
-  __device__ __forceinline__ void load(int y, int count) {
-    row = lane < count ? map_index(y + lane, int(p.in.h), p.place.border) : kNowhere;
-    const T* rows[kRows];
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) rows[i] = pixels_of(image_row(i));
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      const int c = 32 * k + lane;
-      if (c >= p.tile.span) break;
-      const int at = whole ? start + 32 * k : max(columns[c], 0);
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) elements[k][i] = rows[i][at];
-    }
-  }
-
-  __device__ __forceinline__ void store(A* box) const {
-    const A value = A(p.place.border == Border::constant ? p.place.value : 0.0);
-    A* const to = box + top * p.tile.pitch();
-    int rows[kRows];
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) rows[i] = image_row(i);
-    const auto put = [&](int c, int i, bool there, T element) {
-      to[i * p.tile.pitch() + c] = there && rows[i] >= 0 ? to_acc<A>(element) : value;
-    };
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      const int c = 32 * k + lane;
-      if (c >= p.tile.span) return;
-      const bool there = whole || columns[c] >= 0;
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) put(c, i, there, elements[k][i]);
-    }
-#pragma unroll 1
-    for (int c = 32 * kAhead + lane; c < p.tile.span; c += 32) {
-      const int at = columns[c];
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) put(c, i, at >= 0, pixels_of(rows[i])[max(at, 0)]);
-    }
-  }
-};
-
-// sums[v] += taps[i] * from[(v * kStride + i) * step] for i ascending; an element is read once, and element e is
-// window[e % kWindow]. Four taps at a time, whose elements are read before: up to kLineBeyond elements behind the last
-// one. A constant step is an operand of the loads.
-template <int kStride, int V, typename A, typename Step>
-__device__ __forceinline__ void slide(A (&sums)[V], const A* taps, int count, const A* from, Step step) {
-  constexpr int kWindow = V * kStride, kLast = (V - 1) * kStride;
-  A window[kWindow];
-#pragma unroll
-  for (int e = 0; e < kLast; ++e) window[e] = from[e * step];
-  for (int remaining = count;; taps += kWindow, from += kWindow * step) {
-#pragma unroll
-    for (int u = 0; u < kWindow; u += 4) {
-      A next[4], tap[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) next[j] = from[(u + j + kLast) * step], tap[j] = taps[u + j];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if (j > 0 && j >= remaining) return;
-        window[(u + j + kLast) % kWindow] = next[j];
-#pragma unroll
-        for (int v = 0; v < V; ++v) sums[v] = fma(tap[j], window[(u + j + v * kStride) % kWindow], sums[v]);
-      }
-      remaining -= 4;
-      if (remaining <= 0) return;
-    }
-  }
-}
-
-// One of the passes over V neighbouring outputs; elements of the axis are `step` apart, mostly kStep, and output 0
-// begins at position `first`. Near an edge `skip` leaves out taps. put(sums, v) takes outputs from v on.
-template <int kStride, int V, int kStep, typename A, typename Put>
-__device__ __forceinline__ void line_pass(const A* taps, int count, const A* from, int step, bool skip,
-                                          const Axis& axis, int first, Put put) {
-  const int step_v = int(axis.stride) * step, step_i = int(axis.dilation) * step;
-  if (skip && !axis.covers(first, V, count)) {
-    constexpr int kFew = 4;
-#pragma unroll 1
-    for (int v = 0; v < V; v += kFew, from += kFew * step_v, first += kFew * int(axis.stride)) {
-      A sums[kFew] = {};
-      accumulate_inside(sums, taps, count, axis, first, [&](int w, int i) { return from[w * step_v + i * step_i]; });
-      put(sums, v);
-    }
-    return;
-  }
-  A sums[V] = {};
-  if constexpr (kStride == 0)
-    accumulate(sums, taps, count, false, [&](int v, int i) { return from[v * step_v + i * step_i]; });
-  else if (step == kStep) slide<kStride>(sums, taps, count, from, std::integral_constant<int, kStep>{});
-  else slide<kStride>(sums, taps, count, from, step);
-  put(sums, 0);
-}
-
 // Writes a column of outputs.
 struct LineWriter {
   const LineParams& p;
@@ -237,7 +86,7 @@ __global__ void __launch_bounds__(32 * kLineWarps, line_blocks(kStride, sizeof(a
   };
   bring_taps(taps_x, p.taps.x, p.kw);
   bring_taps(taps_y, p.taps.y, p.kh);
-  LineLoader<T> loader(p, at, columns);
+  LineLoader<T, LineParams, line_ahead(sizeof(A))> loader(p, at, columns);
   __syncthreads();
 
   const bool skip = p.place.border == Border::skip;
@@ -279,7 +128,7 @@ __global__ void __launch_bounds__(32 * kLineWarps, line_blocks(kStride, sizeof(a
 #pragma unroll
           for (const A& sum : sums) to[offset] = sum, offset += tile.channels;
         };
-        line_pass<kStride, V, 1>(taps_x, p.kw, row, tile.channels, skip, axis_x, first_x, put);
+        line_pass<kStride, V, 1, 3, 4>(taps_x, p.kw, row, tile.channels, skip, axis_x, first_x, put);
       }
       if (p.place.normalized && next_y != y && warp == 0)
         weights[lane] = inside_weight(taps_y, p.kh, Axis{p.in.h, 0, axis_y.dilation}, first_row(y + lane));

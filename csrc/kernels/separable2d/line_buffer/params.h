@@ -1,15 +1,10 @@
 // LINE_BUFFER: separable filters of any size, stride, dilation, layout, border and dtype.
 #pragma once
 
-#include "core/problem.h"
+#include "core/line_buffer.h"
 #include "kernels/separable2d/shared/taps.h"
 
 namespace torch_conv::separable2d {
-
-constexpr int kLineWarps = 8;  // of a block; each makes a segment of a tile row's outputs in the row pass
-constexpr int kLineRows = 32;  // input rows of a box, one per lane; output rows of a step
-
-constexpr int kLineBeyond = 3;  // elements or lines that a pass may read behind those under a window
 
 // Neighbouring outputs of a thread in either pass. At stride 1 or 2 and dilation 1 they read the same elements, and
 // registers hold these. us, one NVIDIA H200, outputs of a thread x blocks per multiprocessor (8 x 4 and 16 x 3 spill):
@@ -22,20 +17,13 @@ constexpr int kLineBeyond = 3;  // elements or lines that a pass may read behind
 constexpr int line_reuse(int stride, int acc_bytes) { return stride == 1 && acc_bytes == 4 ? 16 : 8; }
 constexpr int line_blocks(int stride, int acc_bytes) { return stride > 0 || acc_bytes == 8 ? 2 : 3; }
 
-struct LineTile {
-  int channels;     // interleaved channels of a tile row, else 1
-  int pixels;       // output pixels of a tile row of a plane, a multiple of the outputs of a thread
-  int planes;       // narrow ones, side by side in a tile row
-  int plane_span;   // input elements of a tile row of a plane, with its channels
-  int span;         // ... of all planes
-  int lines;        // row results under the windows of a step's outputs
-  int kept;         // of these, the ones that belong to the next step, too
-  int steps;        // of a strip
-  bool contiguous;  // neighbouring elements of a tile row are neighbours in the image
+// Pixels are a multiple of the outputs of a thread.
+struct LineTile : LineRow {
+  int lines;  // row results under the windows of a step's outputs
+  int kept;   // of these, the ones that belong to the next step, too
+  int steps;  // of a strip
 
   constexpr int columns() const { return planes * pixels * channels; }
-  // Odd, so that lanes on 32 rows hit 32 banks.
-  constexpr int pitch() const { return span | 1; }
   constexpr int line_pitch() const { return columns() | 1; }
   // In shared memory: taps along x, taps along y, the box, the lines, weights of rows, the columns of a tile row.
   constexpr int box_elements(const Placement& at) const {
@@ -45,7 +33,6 @@ struct LineTile {
     return (lines + (at.dilation_y == 1 ? kLineBeyond : 0)) * line_pitch();
   }
 };
-constexpr int tap_elements(int64_t k) { return int(round_up(k, 4)); }
 
 struct LineParams {
   Image in, out;

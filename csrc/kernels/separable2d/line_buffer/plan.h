@@ -20,14 +20,6 @@ inline int line_stride(const Separable& p) {
 
 inline int line_reuse(const Separable& p) { return line_reuse(line_stride(p), int(acc_bytes(p.in.dtype))); }
 
-// Blocks side by side: over the channels of a sample, or over all planes.
-inline int64_t line_planes(const Separable& p, const LineTile& t) {
-  return t.planes > 1 ? ceil_div(p.out.n * p.out.c, t.planes) : ceil_div(p.out.c, t.channels);
-}
-inline int64_t line_blocks(const Separable& p, const LineTile& t, int64_t rows) {
-  return (t.planes > 1 ? 1 : p.out.n) * line_planes(p, t) * ceil_div(p.out.w, t.pixels) * ceil_div(p.out.h, rows);
-}
-
 inline LineParams line_params(const Separable& p, const LineTile& tile, const PassTaps& taps) {
   return {.in = p.in,
           .out = p.out,
@@ -37,7 +29,7 @@ inline LineParams line_params(const Separable& p, const LineTile& tile, const Pa
           .tile = tile,
           .tiles_x = unsigned(ceil_div(p.out.w, tile.pixels)),
           .tiles_y = unsigned(ceil_div(p.out.h, tile.steps * kLineRows)),
-          .channel_blocks = unsigned(line_planes(p, tile)),
+          .channel_blocks = unsigned(line_planes(p.out, tile)),
           .taps = taps};
 }
 
@@ -51,27 +43,19 @@ inline int64_t line_bytes(const Separable& p, const LineTile& t) {
 inline LineTile line_tile(const Separable& p, int pixels, int planes) {
   const Placement& at = p.place;
   constexpr int64_t kMost = 1 << 20;  // beyond any shared memory
-  LineTile t{.channels = channels_together(p), .pixels = pixels, .planes = planes};
-  const bool unit = p.in.stride_w == t.channels && (t.channels == 1 || p.in.stride_c == 1);
-  t.contiguous = unit && planes == 1 && p.in.c % t.channels == 0;
   const int64_t span = (pixels - 1) * at.stride_x + (p.kw - 1) * at.dilation_x + 1;
   const int64_t lines = (kLineRows - 1) * at.stride_y + (p.kh - 1) * at.dilation_y + 1;
-  t.plane_span = int(std::min(span, kMost)) * t.channels, t.span = t.plane_span * planes;
+  LineTile t{line_row(p.in, channels_together(p), planes, pixels, span)};
   t.lines = int(std::min(lines, kMost));
   t.kept = int(std::max<int64_t>(t.lines - kLineRows * at.stride_y, 0));
   return t;
 }
 
 // Narrow planes with one window that a tile row holds side by side.
-inline int planes_together(const Separable& p, int most, int pixels) {
+inline int narrow_planes(const Separable& p, int most, int pixels) {
   const bool one_window =
       p.taps_x.stride_n == 0 && p.taps_x.stride_c == 0 && p.taps_y.stride_n == 0 && p.taps_y.stride_c == 0;
-  const int64_t count = std::min<int64_t>(most / pixels, p.out.n * p.out.c);
-  // Offsets from the first plane on ascend, and fit an int.
-  const bool ascend = p.in.n == 1 || p.in.c == 1 || p.in.stride_n >= (p.in.c - 1) * p.in.stride_c;
-  const bool near = ascend && count * std::max(p.in.stride_n, p.in.stride_c) < 1 << 30;
-  const bool narrow = channels_together(p) == 1 && pixels >= p.out.w;
-  return one_window && near && narrow ? int(std::max<int64_t>(count, 1)) : 1;
+  return one_window && channels_together(p) == 1 ? narrow_planes(p.in, p.out, most, pixels) : 1;
 }
 
 // The widest tile that fits; without pixels if none does.
@@ -79,7 +63,7 @@ inline LineTile widest_line_tile(const Separable& p, const Arch& arch) {
   const int reuse = line_reuse(p), most = kLineWarps / channels_together(p) * reuse;
   for (int pixels = int(std::min<int64_t>(most, round_up(p.out.w, reuse))); pixels >= reuse;
        pixels = int(round_up(pixels / 2, reuse))) {
-    for (int planes = planes_together(p, most, pixels); planes > 0; planes /= 2) {
+    for (int planes = narrow_planes(p, most, pixels); planes > 0; planes /= 2) {
       const LineTile t = line_tile(p, pixels, planes);
       if (line_bytes(p, t) <= arch.shared_bytes) return t;
     }
@@ -98,7 +82,7 @@ inline int line_steps(const Separable& p, const LineTile& t, const Arch& arch) {
   int best = 1;
   int64_t least = INT64_MAX;
   for (int steps = 1; steps <= most; ++steps) {
-    const int64_t rounds = ceil_div(line_blocks(p, t, steps * kLineRows), resident);
+    const int64_t rounds = ceil_div(line_grid(p.out, t, steps * kLineRows), resident);
     const int64_t step = kLineRows * (p.place.stride_y * (p.kw + kOther) + p.kh);
     const int64_t cost = rounds * (steps * step + round_up(t.kept, kLineRows) * (p.kw + kOther));
     if (cost <= least) least = cost, best = steps;
@@ -108,10 +92,7 @@ inline int line_steps(const Separable& p, const LineTile& t, const Arch& arch) {
 
 inline const char* line_buffer_refusal(const Separable& p, const Arch& arch) {
   if (const char* no = general_refusal(p)) return no;
-  constexpr int64_t kMost = 1 << 30;
-  if (p.in.w * std::max<int64_t>(p.in.stride_w, 1) >= kMost || p.in.h >= kMost)
-    return "rows or columns of 2^30 elements";
-  if (p.in.h > 1 && p.in.stride_h >= kMost) return "rows that are 2^30 elements apart";
+  if (const char* no = line_refusal(p.in)) return no;
   if (std::max(p.place.dilation_y, p.place.dilation_x) >= 1 << 20) return "row results beyond shared memory";
   return widest_line_tile(p, arch).pixels > 0 ? nullptr : "row results beyond shared memory";
 }
@@ -124,7 +105,7 @@ inline void configure_line_buffer(const Separable& p, const Arch& arch, Plan& pl
   plan.tile_h = tile.steps * kLineRows;
   plan.threads = 32 * kLineWarps;
   plan.shared_bytes = int(line_bytes(p, tile));
-  plan.blocks = line_blocks(p, tile, plan.tile_h);
+  plan.blocks = line_grid(p.out, tile, plan.tile_h);
   plan.kernels = {kernel_of("kernels/separable2d/line_buffer/kernel.cuh", "separable2d::separable_line_buffer",
                             {p.in.dtype, line_stride(p)})};
   plan.config = tile;

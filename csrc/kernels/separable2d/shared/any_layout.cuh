@@ -6,93 +6,11 @@
 // dilation at tap i. Where stride == dilation neighbouring outputs read the same elements, and each is fetched once.
 #pragma once
 
-#include "core/cuda/device.cuh"
+#include "core/cuda/line_loader.cuh"
+#include "core/cuda/line_pass.cuh"
 #include "kernels/separable2d/shared/any_layout.h"
 
 namespace torch_conv::separable2d {
-
-// A block's outputs: output pixel (y, x) is the first of its tile, `channel` the first of its channels.
-struct Position {
-  int64_t n, channel, y, x;
-  int64_t group;  // counts (n, channel block)
-};
-
-// Blocks in raster order, channel blocks of one place next to one another.
-template <typename Params>
-__device__ __forceinline__ Position block_position(const Params& p, int rows) {
-  unsigned i = blockIdx.x;
-  const unsigned tile_x = i % p.tiles_x;
-  i /= p.tiles_x;
-  const bool interleaved = p.tile.channels > 1;
-  unsigned tile_y, block;
-  if (interleaved) block = i % p.channel_blocks, i /= p.channel_blocks;
-  tile_y = i % p.tiles_y, i /= p.tiles_y;
-  if (!interleaved) block = i % p.channel_blocks, i /= p.channel_blocks;
-  return {i, int64_t(block) * p.tile.channels, int64_t(tile_y) * rows, int64_t(tile_x) * p.tile.pixels,
-          int64_t(i) * p.channel_blocks + block};
-}
-
-// sums[v] += taps[i] * at(v, i) for i ascending: one fma chain per output.
-template <int V, typename A, typename At>
-__device__ __forceinline__ void accumulate(A (&sums)[V], const A* taps, int count, bool reuse, At at) {
-  if (!reuse) {
-#pragma unroll 2
-    for (int i = 0; i < count; ++i) {
-      const A tap = taps[i];
-#pragma unroll
-      for (int v = 0; v < V; ++v) sums[v] = fma(tap, at(v, i), sums[v]);
-    }
-    return;
-  }
-  // at(v, i) == at(0, v + i): element e is window[e % V].
-  A window[V];
-#pragma unroll
-  for (int v = 0; v < V - 1; ++v) window[v] = at(0, v);
-  int i = 0;
-  for (; i + V <= count; i += V) {
-    A next[V], tap[V];
-#pragma unroll
-    for (int u = 0; u < V; ++u) next[u] = at(0, i + u + V - 1), tap[u] = taps[i + u];
-#pragma unroll
-    for (int u = 0; u < V; ++u) {
-      window[(u + V - 1) % V] = next[u];
-#pragma unroll
-      for (int v = 0; v < V; ++v) sums[v] = fma(tap[u], window[(u + v) % V], sums[v]);
-    }
-  }
-#pragma unroll
-  for (int u = 0; u < V - 1; ++u) {
-    if (i + u >= count) break;
-    window[(u + V - 1) % V] = at(0, i + u + V - 1);
-    const A tap = taps[i + u];
-#pragma unroll
-    for (int v = 0; v < V; ++v) sums[v] = fma(tap, window[(u + v) % V], sums[v]);
-  }
-}
-
-// Selects the taps inside an axis, for Border::skip; `first` is the position of output 0 at tap 0.
-struct Axis {
-  int64_t size, stride, dilation;
-  __device__ bool inside(int64_t first, int v, int i) const {
-    const int64_t at = first + v * stride + i * dilation;
-    return at >= 0 && at < size;
-  }
-  __device__ bool covers(int64_t first, int outputs, int taps) const {
-    return first >= 0 && inside(first, outputs - 1, taps - 1);
-  }
-};
-
-// Accumulates only the taps inside the axis.
-template <int V, typename A, typename At>
-__device__ __forceinline__ void accumulate_inside(A (&sums)[V], const A* taps, int count, Axis axis, int64_t first,
-                                                  At at) {
-  for (int i = 0; i < count; ++i) {
-    const A tap = taps[i];
-#pragma unroll
-    for (int v = 0; v < V; ++v)
-      if (axis.inside(first, v, i)) sums[v] = fma(tap, at(v, i), sums[v]);
-  }
-}
 
 // Sum of the |taps| inside, in ascending order.
 template <typename A>

@@ -3,18 +3,15 @@
 
 #include <algorithm>
 
+#include "core/line_buffer.h"
 #include "core/plan.h"
-#include "core/problem.h"
 #include "kernels/separable2d/shared/any_layout.h"
 
 namespace torch_conv::separable2d {
 
-// Interleaved channels are filtered together, so that loads and stores are coalesced; pixels may be further
-// apart than that, and outputs anywhere.
 inline int channels_together(const Separable& p) {
-  const bool together =
-      p.in.stride_c == 1 && p.in.c > 1 && p.in.stride_w != 1 && p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0;
-  return together ? int(ceil_div(p.in.c, ceil_div(p.in.c, kReuse))) : 1;
+  const bool one_window = p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0;
+  return one_window ? channels_together(p.in, kReuse) : 1;
 }
 
 inline GeneralTile general_tile(const Separable& p) {
